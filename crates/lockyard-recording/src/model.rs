@@ -18,11 +18,15 @@
 //! | | `popularity` | exponent of Zipf's distribution over them, or a list of weights | 0: even |
 //! | | `private` | each thread has objects of its own | false |
 //! | | `lines` | cache lines that a section touches: a number, or the ends of a range | `[1, 4]` |
+//! | `queue.NAME` | `start` | units at the beginning | 0 |
 //! | `role` | `name` | what reports call it | `role1` … |
 //! | | `threads` | share of the threads, in proportion to the other roles' | 1 |
 //! | | `cpu` | CPU time of an operation outside of its locks | required |
 //! | | `wait` | time off the CPU in an operation, outside of its locks | `"0ns"` |
+//! | | `gets` | the units that an operation waits for, before all else | none |
 //! | | `takes` | the locks that an operation takes, in order | none |
+//! | | `puts` | the units that an operation signals, after its last section | none |
+//! | | `early` | percentage of `cpu` that comes before the puts | 100 |
 //! | `takes` | `lock` | whose class | required |
 //! | | `hold` | CPU time of a section, without what is nested in it | required |
 //! | | `count` | acquisitions in an operation; a fraction is a probability | 1 |
@@ -31,6 +35,15 @@
 //! | | `sleep` | time off the CPU in a section | `"0ns"` |
 //! | | `sleeps` | percentage of the sections in which that is so | 100 |
 //! | | `within` | taken in the middle of the last take of that class | |
+//!
+//! | `gets` | `queue` | of which queue | required |
+//! | | `count` | units in an operation | 1 |
+//! | | `lasts` | time of the wait if all threads would wait | `"1ms"` |
+//! | `puts` | `queue`, `count` | likewise | |
+//! | | `all` | as many units as threads wait at that moment, no one if none does | false |
+//!
+//! A *queue* is how threads wait for each other: a semaphore, or what a condition variable stands
+//! for.
 //!
 //! A time is a text with its unit; a list of times is drawn from, each as likely as another. One
 //! value of `cpu` is drawn evenly from its half to one and a half: threads of a real program do not
@@ -44,9 +57,11 @@ use crate::time::Times;
 
 pub mod change;
 mod file;
+mod queue;
 mod write;
 
 pub use change::Change;
+pub use queue::{Get, MOST_START, Put, Queue};
 
 /// The most objects of one class.
 pub const MOST_OBJECTS: u32 = 65_536;
@@ -173,8 +188,14 @@ pub struct Role {
     pub cpu: Times,
     /// Time off the CPU in an operation outside of its locks.
     pub wait: Times,
+    /// What it waits for.
+    pub gets: Vec<Get>,
     /// What it takes, in order.
     pub takes: Vec<Take>,
+    /// What it signals.
+    pub puts: Vec<Put>,
+    /// Percentage of its CPU time, outside of its locks, that comes before that.
+    pub early: f64,
 }
 
 impl Role {
@@ -220,6 +241,8 @@ impl Role {
 pub struct Model {
     /// The classes of locks, by name.
     pub locks: Vec<Lock>,
+    /// The queues, by name.
+    pub queues: Vec<Queue>,
     /// The roles, in the order of the file.
     pub roles: Vec<Role>,
 }
@@ -267,9 +290,12 @@ mod tests {
             threads,
             cpu: Times::one(1),
             wait: Times::default(),
+            gets: Vec::new(),
             takes: Vec::new(),
+            puts: Vec::new(),
+            early: 100.0,
         };
-        Model { locks: Vec::new(), roles: shares.iter().map(role).collect() }
+        Model { locks: Vec::new(), queues: Vec::new(), roles: shares.iter().map(role).collect() }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! A recording reduced to a model.
 //!
 //! * **Roles**: threads that take the same classes, those apart that have less than
-//!   [`NOTICEABLE`] of a thread's sections, and hold them alike: between two roles of the same
-//!   classes the mean hold differs by more than [`ALIKE`]. A thread that hardly takes a lock has
-//!   none: it starts the others, or looks after them. Threads that work [at another
-//!   time](phase) than the others are left out.
+//!   [`NOTICEABLE`] of a thread's sections, wait for the same [queues], and hold them alike:
+//!   between two roles of the same classes the mean hold differs by more than [`ALIKE`]. A thread
+//!   that hardly takes a lock has none: it starts the others, or looks after them. Threads that
+//!   work [at another time](phase) than the others are left out.
 //! * **An operation**: so many sections that each class of the role that is noticeable is taken at
 //!   least once in the mean. With an operation said (`CLASS=N`), N sections of that class.
 //! * **Classes** are those of the recording, some of them [taken apart](apart).
@@ -26,10 +26,12 @@ use crate::recording::{Mode, Recording, Sort};
 use crate::time::Times;
 use crate::walk::{self, Failed, Section, Told};
 use apart::Classes;
+use queues::Queues;
 use taken::Taken;
 
 mod apart;
 mod phase;
+mod queues;
 mod taken;
 
 /// The share of a thread's sections from which on a class belongs to its role.
@@ -53,8 +55,10 @@ type Key = (Option<usize>, usize);
 #[derive(Debug, Clone, Default)]
 struct Sums {
     threads: usize,
-    /// The number of the first of them.
-    thread: u32,
+    /// Their numbers.
+    members: Vec<u32>,
+    /// The classes of condition variables and semaphores that they wait for.
+    waits: BTreeSet<usize>,
     /// When they worked.
     span: (u64, u64),
     takes: BTreeMap<Key, Taken>,
@@ -117,6 +121,7 @@ impl Recording {
                 Some((class.ok_or_else(|| Error::new(format!("no class '{name}' was recorded")))?, count))
             }
         };
+        let queues = Queues::of(self, &classes);
         let mut locks = vec![BTreeMap::new(); self.locks.len()];
         let mut threads: BTreeMap<u32, Sums> = BTreeMap::new();
         let mut times: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
@@ -130,19 +135,20 @@ impl Recording {
         }
         for (thread, sums) in &mut threads {
             sums.span = phase::span(&times.remove(thread).unwrap_or_default());
-            sums.thread = *thread;
+            sums.members = vec![*thread];
+            sums.waits = queues.awaited(*thread);
         }
-        let mut alike: BTreeMap<BTreeSet<usize>, Vec<Sums>> = BTreeMap::new();
+        let mut alike: BTreeMap<_, Vec<Sums>> = BTreeMap::new();
         let mean = |of: fn(&Sums) -> f64| threads.values().map(of).sum::<f64>() / threads.len().max(1) as f64;
         let (sections, held) = (mean(|sums| sums.sections() as f64), mean(Sums::held));
         let works = |sums: &Sums| {
             sums.sections() > 0 && (sums.sections() as f64 >= SELDOM * sections || sums.held() >= SELDOM * held)
         };
         let kept = phase::together(threads.into_values().filter(works).collect());
-        let named: BTreeSet<u32> = kept.iter().map(|sums| sums.thread).collect();
+        let named: BTreeSet<u32> = kept.iter().flat_map(|sums| sums.members.clone()).collect();
         locks.iter_mut().for_each(|threads| threads.retain(|thread, _| named.contains(thread)));
         for sums in kept {
-            alike.entry(sums.noticeable()).or_default().push(sums);
+            alike.entry((sums.noticeable(), sums.waits.clone())).or_default().push(sums);
         }
         let roles: Vec<Sums> = alike.into_values().flat_map(by_hold).collect();
         if roles.is_empty() {
@@ -150,23 +156,26 @@ impl Recording {
         }
         let dropped = circles(&roles);
         let mut used = vec![false; classes.known.len()];
-        let mut named = Vec::new();
+        let (mut named, mut crews) = (Vec::new(), Vec::new());
         for (number, mut sums) in roles.into_iter().enumerate() {
             // Of a class that was tried and never had nobody knows what its sections are.
             sums.takes.retain(|_, taken| taken.count() > 0);
             sums.unnest(&dropped);
             sums.takes.keys().for_each(|&(_, class)| used[class] = true);
-            named.push(sums.role(format!("role{}", number + 1), unit.as_ref()));
+            let operations = sums.operations(unit.as_ref());
+            named.push(sums.role(format!("role{}", number + 1), operations));
+            crews.push((sums.members, operations));
         }
         // Classes of the model are in the order of their names, as a file's are.
         let mut order: Vec<usize> = (0..used.len()).filter(|&class| used[class]).collect();
         let names = classes.names();
+        let queues = queues.connect(&mut named, &crews, &names);
         order.sort_by(|&a, &b| names[a].cmp(&names[b]));
         for take in named.iter_mut().flat_map(|role| &mut role.takes) {
             take.lock = order.iter().position(|&class| class == take.lock).unwrap_or(0);
         }
         let locks = order.iter().map(|&class| classes.lock(class, names[class].clone(), &locks)).collect();
-        Ok(Model { locks, roles: named })
+        Ok(Model { locks, queues, roles: named })
     }
 }
 
@@ -302,6 +311,7 @@ impl Sums {
 
     fn join(&mut self, other: Self) {
         self.threads += 1;
+        self.members.extend(other.members);
         self.gaps.extend(other.gaps);
         self.away = self.away.saturating_add(other.away);
         for (key, taken) in other.takes {
@@ -323,7 +333,8 @@ impl Sums {
         }
     }
 
-    fn role(&self, name: String, unit: Option<&(Vec<usize>, f64)>) -> Role {
+    /// How many operations they did.
+    fn operations(&self, unit: Option<&(Vec<usize>, f64)>) -> f64 {
         let of_class = |class: usize| -> usize {
             self.takes.iter().filter(|(key, _)| key.1 == class).map(|(_, taken)| taken.count()).sum()
         };
@@ -333,7 +344,10 @@ impl Sums {
         // No operation may have more sections than a model allows.
         let calls: f64 = self.takes.values().map(Taken::calls).sum();
         let least = calls / (MOST_COUNT / 2.0);
-        let operations = said.unwrap_or(rarest as f64).max(least);
+        said.unwrap_or(rarest as f64).max(least)
+    }
+
+    fn role(&self, name: String, operations: f64) -> Role {
         let mut takes = Vec::new();
         let outside: Vec<usize> = self.takes.keys().filter(|key| key.0.is_none()).map(|key| key.1).collect();
         for class in outside {
@@ -344,7 +358,7 @@ impl Sums {
         let cpu = spread(&self.gaps).scaled(gaps);
         let cpu = if cpu.mean() < 1.0 { Times::one(1) } else { cpu };
         let wait = Times::one((self.away as f64 / operations).round() as u64);
-        Role { name, threads: self.threads as f64, cpu, wait, takes }
+        Role { name, threads: self.threads as f64, cpu, wait, gets: Vec::new(), takes, puts: Vec::new(), early: 100.0 }
     }
 
     /// Adds a take, and behind it those that are nested in it. `around`: the number of the outer

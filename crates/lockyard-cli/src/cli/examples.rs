@@ -173,8 +173,10 @@ Examples:
 
 The lines, times in nanoseconds:
   lockyard recording 1
-  class mutex CACHE              classes are numbered from 0; mutex, rwlock or spin
+  class mutex CACHE              classes are numbered from 0; mutex, rwlock, spin, condition or semaphore
   lock 0                         a lock of class 0; locks are numbered from 0
+  class condition FILLED
+  lock 1                         a condition variable or semaphore is numbered as locks are
   window 7 1000                  thread 7 from time 1000 on; its events follow, none left out
   1500 7 request 0 write         time, thread, event, lock, mode: read or write
   1520 7 grant 0                 only if it had to wait
@@ -182,6 +184,9 @@ The lines, times in nanoseconds:
   1570 7 failed 0 write          it did not get the lock, and did not wait
   1580 7 request 0 write
   1690 7 gave-up 0               its time was up
+  1700 7 signal 1                it wakes one that waits, or adds a unit; or: broadcast
+  1800 7 wait 1                  it waits at a condition variable, or has a unit of a semaphore
+  1900 7 woken 1                 only if it had to wait; or: gave-up
   9000 7 off 7000                it was asleep for 7000 ns since the event before
   9900 7 preempted 500           it was ready, and had no CPU, for 500 ns since the event before
 

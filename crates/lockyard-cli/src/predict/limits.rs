@@ -19,6 +19,8 @@ pub(crate) struct Loss {
 
 /// A wait of so many transfers is one for lines and not for an owner.
 const TRANSFERS: f64 = 2.5;
+/// If more of the waits than this share found all other threads waiting, that is said.
+const ALONE: f64 = 0.05;
 /// Less is not worth a word.
 const NOTICEABLE: f64 = 0.02;
 
@@ -30,8 +32,18 @@ pub(crate) fn of(program: &Program, machine: &Machine, record: &Record, report: 
     let transfer = transfer_ns(machine, record.threads as f64);
     let mut waited = 0.0;
     for class in &record.locks {
-        let name = &program.locks[class.lock].name;
         let of = |what: &str| class.numbers.get(what).copied().unwrap_or(0) as f64;
+        let Some(lock) = program.locks.get(class.lock) else {
+            // Behind the locks there are the queues.
+            let queue = program.queues.get(class.lock - program.locks.len());
+            let name = queue.map_or("", |queue| &queue.name);
+            let alone = of("alone") > ALONE * of("waits");
+            let why = if alone { ", where no thread was left to signal" } else { "" };
+            add(format!("waiting for others at {name}{why}"), of("waited_ns"));
+            waited += of("waited_ns");
+            continue;
+        };
+        let name = &lock.name;
         let each = of("waited_ns") / of("acquisitions").max(1.0);
         match each < TRANSFERS * transfer {
             true => add(format!("moving {name}'s lock word"), of("waited_ns")),

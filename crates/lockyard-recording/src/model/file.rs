@@ -11,12 +11,17 @@ use toml::Spanned;
 use super::{Kind, Lock, MOST_COUNT, MOST_LINES, MOST_OBJECTS, MOST_PARTS, Model, Popularity, Role, Take};
 use crate::error::Error;
 use crate::time::Times;
+use queues::{GetFields, PutFields, QueueFields};
+
+mod queues;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     lock: BTreeMap<String, Spanned<LockFields>>,
+    #[serde(default)]
+    queue: BTreeMap<String, Spanned<QueueFields>>,
     role: Vec<Spanned<RoleFields>>,
 }
 
@@ -40,7 +45,12 @@ struct RoleFields {
     #[serde(default)]
     wait: Times,
     #[serde(default)]
+    gets: Vec<GetFields>,
+    #[serde(default)]
     takes: Vec<Spanned<TakeFields>>,
+    #[serde(default)]
+    puts: Vec<PutFields>,
+    early: Option<Percent>,
 }
 
 #[derive(Deserialize)]
@@ -178,6 +188,27 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// The number of `name` among those that are `known`.
+    fn find<'k>(
+        &self,
+        what: &str,
+        name: &Spanned<String>,
+        known: impl Iterator<Item = &'k str>,
+    ) -> Result<usize, Error> {
+        let known: Vec<&str> = known.collect();
+        known.iter().position(|known| known == name.get_ref()).ok_or_else(|| {
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            self.refuse(name.span(), format_args!("unknown {what} '{}'; known are {known}", name.get_ref()))
+        })
+    }
+
+    fn check_name(&self, what: &str, name: &str, span: Range<usize>) -> Result<(), Error> {
+        if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
+            return Err(self.refuse(span, format_args!("a {what}'s name has 1 to 200 printable characters")));
+        }
+        Ok(())
+    }
+
     fn refuse(&self, span: Range<usize>, why: impl fmt::Display) -> Error {
         let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
@@ -191,7 +222,8 @@ pub(super) fn read(file: &str, text: &str) -> Result<Model, Error> {
         let why = error.message().lines().next().unwrap_or("not TOML").to_owned();
         source.refuse(error.span().unwrap_or(0..0), why)
     })?;
-    for (what, count) in [("locks", parsed.lock.len()), ("roles", parsed.role.len())] {
+    let parts = [("locks", parsed.lock.len()), ("queues", parsed.queue.len()), ("roles", parsed.role.len())];
+    for (what, count) in parts {
         if count > MOST_PARTS {
             return Err(source.refuse(0..0, format_args!("{what}: at most {MOST_PARTS}, {count} given")));
         }
@@ -201,11 +233,13 @@ pub(super) fn read(file: &str, text: &str) -> Result<Model, Error> {
     }
     let locks = parsed.lock.into_iter().map(|(name, fields)| lock(&source, name, fields));
     let locks = locks.collect::<Result<Vec<Lock>, Error>>()?;
-    let mut roles = Vec::new();
+    let queues = queues::read(&source, parsed.queue)?;
+    let mut model = Model { locks, queues, roles: Vec::new() };
     for (index, fields) in parsed.role.into_iter().enumerate() {
-        roles.push(role(&source, index, fields, &locks)?);
+        let role = role(&source, index, fields, &model)?;
+        model.roles.push(role);
     }
-    let model = Model { locks, roles };
+    queues::check(&source, &model)?;
     match cycle(&model) {
         Some(name) => Err(source.refuse(
             0..0,
@@ -218,9 +252,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Model, Error> {
 fn lock(source: &Source<'_>, name: String, fields: Spanned<LockFields>) -> Result<Lock, Error> {
     let span = fields.span();
     let LockFields { kind, objects, popularity, private, lines } = fields.into_inner();
-    if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
-        return Err(source.refuse(span, "a lock's name has 1 to 200 printable characters"));
-    }
+    source.check_name("lock", &name, span.clone())?;
     let usual = Lock::new(name);
     let popularity = popularity.map_or(usual.popularity, |wanted| wanted.0);
     let said = objects.map(|objects| objects.0);
@@ -235,17 +267,22 @@ fn lock(source: &Source<'_>, name: String, fields: Spanned<LockFields>) -> Resul
     Ok(Lock { name: usual.name, kind: kind.unwrap_or(Kind::Mutex), objects, popularity, private, lines })
 }
 
-fn role(source: &Source<'_>, index: usize, fields: Spanned<RoleFields>, locks: &[Lock]) -> Result<Role, Error> {
+fn role(source: &Source<'_>, index: usize, fields: Spanned<RoleFields>, model: &Model) -> Result<Role, Error> {
     let span = fields.span();
-    let RoleFields { name, threads, cpu, wait, takes } = fields.into_inner();
-    if takes.len() > MOST_PARTS {
-        return Err(source.refuse(span, format_args!("takes: at most {MOST_PARTS}, {} given", takes.len())));
+    let RoleFields { name, threads, cpu, wait, gets, takes, puts, early } = fields.into_inner();
+    for (what, count) in [("gets", gets.len()), ("takes", takes.len()), ("puts", puts.len())] {
+        if count > MOST_PARTS {
+            return Err(source.refuse(span, format_args!("{what}: at most {MOST_PARTS}, {count} given")));
+        }
     }
     let threads = threads.map_or(1.0, |threads| threads.0);
     let name = name.unwrap_or_else(|| format!("role{}", index + 1));
-    let mut role = Role { name, threads, cpu, wait, takes: Vec::new() };
+    let gets = queues::gets(source, gets, &model.queues)?;
+    let puts = queues::puts(source, puts, &model.queues)?;
+    let mut role =
+        Role { name, threads, cpu, wait, gets, takes: Vec::new(), puts, early: early.map_or(100.0, |early| early.0) };
     for fields in takes {
-        let take = take(source, fields.into_inner(), locks, &role.takes)?;
+        let take = take(source, fields.into_inner(), &model.locks, &role.takes)?;
         role.takes.push(take);
     }
     // An operation that takes no time would let a replay do nothing else for ever.
@@ -263,14 +300,7 @@ fn role(source: &Source<'_>, index: usize, fields: Spanned<RoleFields>, locks: &
 }
 
 fn take(source: &Source<'_>, fields: TakeFields, locks: &[Lock], before: &[Take]) -> Result<Take, Error> {
-    let find = |name: &Spanned<String>| {
-        let found = locks.iter().position(|lock| lock.name == *name.get_ref());
-        found.ok_or_else(|| {
-            let known: Vec<&str> = locks.iter().map(|lock| lock.name.as_str()).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            source.refuse(name.span(), format_args!("unknown lock '{}'; known are {known}", name.get_ref()))
-        })
-    };
+    let find = |name: &Spanned<String>| source.find("lock", name, locks.iter().map(|lock| lock.name.as_str()));
     let lock = find(&fields.lock)?;
     let reads = match fields.reads {
         Some(reads) if locks[lock].kind != Kind::RwLock && reads.get_ref().0 > 0.0 => {

@@ -2,13 +2,22 @@
 
 use std::fmt::{self, Write};
 
-use super::{Kind, Lock, Model, Popularity, Role, Take};
+use crate::time::Times;
+
+use super::{Get, Kind, Lock, Model, Popularity, Put, Role, Take};
 
 /// The whole file.
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for lock in &self.locks {
             writeln!(f, "{}", table(lock)?)?;
+        }
+        for queue in &self.queues {
+            writeln!(f, "[queue.{}]", quoted(&queue.name))?;
+            if queue.start > 0 {
+                writeln!(f, "start = {}", queue.start)?;
+            }
+            writeln!(f)?;
         }
         for role in &self.roles {
             writeln!(f, "{}", self.role(role)?)?;
@@ -58,13 +67,33 @@ impl Model {
         if !role.wait.is_zero() {
             writeln!(out, "wait = {}", role.wait)?;
         }
-        if !role.takes.is_empty() {
-            out.push_str("takes = [\n");
-            for take in &role.takes {
-                writeln!(out, "  {},", self.take(role, take)?)?;
-            }
-            out.push_str("]\n");
+        let gets = role.gets.iter().map(|get| self.get(get));
+        list(&mut out, "gets", gets.collect::<Result<_, _>>()?)?;
+        let takes = role.takes.iter().map(|take| self.take(role, take));
+        list(&mut out, "takes", takes.collect::<Result<_, _>>()?)?;
+        let puts = role.puts.iter().map(|put| self.put(put));
+        list(&mut out, "puts", puts.collect::<Result<_, _>>()?)?;
+        if role.early != 100.0 {
+            writeln!(out, "early = {}", role.early)?;
         }
+        Ok(out)
+    }
+
+    fn get(&self, get: &Get) -> Result<String, fmt::Error> {
+        let mut out = format!("{{ queue = {}", quoted(&self.queues[get.queue].name));
+        if get.count != 1.0 {
+            write!(out, ", count = {}", get.count)?;
+        }
+        write!(out, ", lasts = {} }}", Times::one(get.lasts))?;
+        Ok(out)
+    }
+
+    fn put(&self, put: &Put) -> Result<String, fmt::Error> {
+        let mut out = format!("{{ queue = {}", quoted(&self.queues[put.queue].name));
+        if put.count != 1.0 {
+            write!(out, ", count = {}", put.count)?;
+        }
+        out.push_str(if put.all { ", all = true }" } else { " }" });
         Ok(out)
     }
 
@@ -91,6 +120,19 @@ impl Model {
         out.push_str(" }");
         Ok(out)
     }
+}
+
+/// A field that is a list of tables, if there are any.
+fn list(out: &mut String, field: &str, tables: Vec<String>) -> fmt::Result {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{field} = [")?;
+    for table in tables {
+        writeln!(out, "  {table},")?;
+    }
+    out.push_str("]\n");
+    Ok(())
 }
 
 /// A TOML text.

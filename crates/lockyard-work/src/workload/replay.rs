@@ -1,16 +1,18 @@
 //! `replay`: a program's model played back. (`spec/record-predict.md` sections 4 and 6)
 //!
 //! A thread has a role. An operation computes for the role's CPU time, in equal parts before,
-//! between and behind the locks that it takes in order; a nested lock is taken in the middle of the
+//! between and behind the locks that it takes in order, or of that so much behind its signals as
+//! the role says; a nested lock is taken in the middle of the
 //! section around it. A section touches the lines of its object, so it stretches when they have
 //! moved: a write loads and stores each, a read loads each. The first line counts the writes, which
 //! shows whether the lock excluded. A try that finds the lock taken is over: its section is not
-//! run.
+//! run. What it waits for of other threads comes before all that, what it signals after its last
+//! section: see [`queues`].
 //!
 //! Turns are sections, jobs are operations. A lock is called through a pointer, twice per section:
 //! see `erased`. Metrics: `ops_per_s`; `progress`, the CPU seconds of operations that were done per
 //! second, which is the number of CPUs that do what the program is for. What is counted of each
-//! class is in the record's `locks`.
+//! class is in the record's `locks`, behind them what is counted of each queue.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +32,9 @@ use crate::replay::Replay;
 use crate::spec::Spec;
 use crate::tally::{LockStatistics, Run};
 use crate::worker::Worker;
+use queues::{Got, Queues, Share};
+
+mod queues;
 
 /// The most locks of one replay, private ones counted for each thread.
 const MOST_LOCKS: usize = 1 << 18;
@@ -86,14 +91,20 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
         })
     };
     let classes = classes::<M>(&replay, spec.threads, tested, shared)?;
+    let queues = Queues::<M>::new(&model.queues, spec.threads);
     let counts = Mutex::new(vec![Count::default(); classes.len()]);
+    let got = Mutex::new(vec![Got::default(); model.queues.len()]);
     let done = Mutex::new(vec![(0_u64, 0.0); model.roles.len()]);
     let work = |worker: &mut Worker<'_, M>| {
         let role = role_of(worker.index).unwrap_or(0);
-        let mut player = Player::<M>::new(&replay, &model.roles[role], &classes, spec, worker.index);
+        let mut player = Player::<M>::new(&replay, &model.roles[role], (&classes, &queues), spec, worker.index);
         while worker.on() {
             player.operation(worker);
         }
+        queues.end();
+        let mut all = got.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter_mut().zip(&player.got).for_each(|(sum, got)| sum.add(got));
+        drop(all);
         let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter_mut().zip(&player.counts).for_each(|(sum, count)| sum.add(count));
         let (operations, skipped_ns) = &mut done.lock().unwrap_or_else(PoisonError::into_inner)[role];
@@ -103,6 +114,8 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
     let mut run = driver::run::<M>(spec, &work, &kept, &Vec::new)?;
     let counts = counts.into_inner().unwrap_or_else(PoisonError::into_inner);
     run.locks = counts.iter().enumerate().map(|(lock, count)| count.statistics(lock)).collect();
+    let got = got.into_inner().unwrap_or_else(PoisonError::into_inner);
+    run.locks.extend(got.iter().enumerate().map(|(queue, got)| got.statistics(counts.len() + queue)));
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     sum_up(&mut run, model, &done);
     Ok(run)
@@ -204,6 +217,9 @@ impl<M: Machine> Class<M> {
 struct Player<'a, M: Machine> {
     role: &'a Role,
     classes: &'a [Class<M>],
+    queues: &'a Queues<M>,
+    /// Units that are due, of each of the role's gets and puts.
+    due: (Share, Share),
     /// Of each take the takes that are nested in it.
     nested: Vec<Vec<usize>>,
     /// The takes that are nested in none, and how often each happens in this operation.
@@ -214,6 +230,7 @@ struct Player<'a, M: Machine> {
     longer: (u32, u32),
     /// In the window.
     counts: Vec<Count>,
+    got: Vec<Got>,
     operations: u64,
     /// What sections would have taken that were not run.
     skipped_ns: f64,
@@ -229,7 +246,13 @@ struct Stamps {
 }
 
 impl<'a, M: Machine> Player<'a, M> {
-    fn new(replay: &Arc<Replay>, role: &'a Role, classes: &'a [Class<M>], spec: &Spec, thread: usize) -> Self {
+    fn new(
+        replay: &Arc<Replay>,
+        role: &'a Role,
+        (classes, queues): (&'a [Class<M>], &'a Queues<M>),
+        spec: &Spec,
+        thread: usize,
+    ) -> Self {
         let of = |outer: Option<usize>| {
             let takes = role.takes.iter().enumerate();
             takes.filter(move |(_, take)| take.within == outer).map(|(number, _)| number)
@@ -237,12 +260,15 @@ impl<'a, M: Machine> Player<'a, M> {
         Self {
             role,
             classes,
+            queues,
+            due: (Share::new(role.gets.len(), thread), Share::new(role.puts.len(), thread)),
             nested: (0..role.takes.len()).map(|take| of(Some(take)).collect()).collect(),
             outer: of(None).map(|take| (take, 0)).collect(),
             thread,
             waits: replay.waits,
             longer: (spec.cs, spec.think),
             counts: vec![Count::default(); classes.len()],
+            got: vec![Got::default(); replay.model.queues.len()],
             operations: 0,
             skipped_ns: 0.0,
         }
@@ -250,12 +276,21 @@ impl<'a, M: Machine> Player<'a, M> {
 
     fn operation(&mut self, worker: &mut Worker<'_, M>) {
         let role = self.role;
+        for (number, get) in role.gets.iter().enumerate() {
+            for _ in 0..self.due.0.of(number, get.count) {
+                let asked = M::stamp();
+                let how = self.queues.get(get);
+                self.got[get.queue].note(how, worker.measures(), worker.part(asked, M::stamp()));
+            }
+        }
         let mut sections = 0;
         for (take, times) in &mut self.outer {
             *times = often(role.takes[*take].count, &mut worker.prng);
             sections += *times;
         }
-        let part = uneven(&role.cpu, &mut worker.prng) / u64::from(sections + 1);
+        let cpu = uneven(&role.cpu, &mut worker.prng);
+        let early = if role.puts.is_empty() { cpu } else { (cpu as f64 * role.early / 100.0) as u64 };
+        let part = early / u64::from(sections + 1);
         for index in 0..self.outer.len() {
             let (take, times) = self.outer[index];
             for _ in 0..times {
@@ -264,6 +299,10 @@ impl<'a, M: Machine> Player<'a, M> {
             }
         }
         M::work(part);
+        for (number, put) in role.puts.iter().enumerate() {
+            self.queues.put(put, self.due.1.of(number, put.count));
+        }
+        M::work(cpu - early);
         M::pause(self.longer.1);
         let wait = draw(&role.wait, &mut worker.prng);
         if self.waits && wait > 0 {
@@ -377,66 +416,4 @@ fn uneven(times: &Times, prng: &mut Prng) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use lockyard::platform::linux::Linux;
-
-    use super::*;
-    use crate::spec::Workload;
-
-    const TWO: &str = r#"
-[lock.MAP]
-kind = "rwlock"
-objects = 4
-popularity = 1
-[lock.LIST]
-[lock.OWN]
-private = true
-[[role]]
-threads = 1
-cpu = "2us"
-takes = [
-  { lock = "MAP", hold = "50ns", reads = 75, count = 2 },
-  { lock = "LIST", hold = "50ns", within = "MAP", count = 0.5 },
-]
-[[role]]
-threads = 1
-cpu = "1us"
-takes = [{ lock = "OWN", hold = "50ns" }]
-"#;
-
-    fn replayed(threads: usize) -> Run {
-        let replay = Replay::new("two", Arc::new(Model::read("two.toml", TWO).unwrap()));
-        let spec = Spec {
-            threads,
-            duration: Duration::from_millis(30),
-            warmup: Duration::from_millis(1),
-            replay: Some(Arc::new(replay)),
-            ..Spec::new(Workload::Replay)
-        };
-        run::<Linux>(&spec, |name| erased::recorded::<Linux>(lockyard_recording::model::Kind::Mutex, name), false)
-            .unwrap()
-    }
-
-    #[test]
-    fn operations_take_what_the_model_says() {
-        let run = replayed(2);
-        let counted = |lock: usize, what: &str| run.locks[lock].numbers[what] as f64;
-        // Classes are in the order of their names: LIST, MAP, OWN.
-        let maps = counted(1, "acquisitions");
-        assert!(maps > 100.0, "{:?}", run.locks);
-        let near = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 0.25;
-        assert!(near(counted(1, "reads") / maps, 0.75), "{:?}", run.locks);
-        assert!(near(counted(0, "acquisitions") / maps, 0.5), "{:?}", run.locks);
-        assert!(counted(2, "acquisitions") > 100.0 && run.metrics["progress"] > 0.0);
-    }
-
-    #[test]
-    fn a_fraction_is_a_probability() {
-        let mut prng = Prng::new(1, 0);
-        let sum: u32 = (0..10_000).map(|_| often(1.25, &mut prng)).sum();
-        assert!((12_200..12_800).contains(&sum), "{sum}");
-        assert_eq!(often(3.0, &mut prng), 3);
-    }
-}
+mod tests;

@@ -1,0 +1,290 @@
+//! What threads wait for that others signal, as queues of units.
+//!
+//! * **A semaphore** is a queue: each wait gets a unit, each post puts one.
+//! * **A condition variable** stands for something that its signals announce. A recording does not
+//!   tell when a thread finds that without a wait, so each operation of a role that waits there
+//!   gets its share of all signals. If more broadcasts were recorded than signals, each recorded
+//!   wait is one for the next broadcast.
+//! * **How early** an operation signals: by the time to a signal from the event before, and from it
+//!   to the next, in the median.
+//! * **At the beginning** a queue has so many units that it is empty where a thread first waits.
+//! * **Left out** is what no kept thread signals, or none waits for: such a wait is time off the
+//!   CPU, as one is whose time was up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::apart::Classes;
+use super::rounded;
+use crate::model::{Get, MOST_COUNT, MOST_PARTS, MOST_START, Put, Queue, Role};
+use crate::recording::{Recording, Sort, What};
+use crate::time::Times;
+
+/// A thread waits for a class from so many waits on: fewer may be its start and its end.
+const FEW: u64 = 3;
+
+/// What a thread did with the objects of a class.
+#[derive(Debug, Clone, Default)]
+struct Use {
+    /// Calls that wait, or would.
+    asked: u64,
+    /// Waits that ended with a signal, and their time, ns.
+    woken: u64,
+    waited: u64,
+    signals: u64,
+    broadcasts: u64,
+    /// Of each signal and broadcast, the times to it and from it, ns.
+    before: Vec<u64>,
+    after: Vec<u64>,
+}
+
+/// The condition variables and semaphores of a recording.
+pub(super) struct Queues<'a> {
+    recording: &'a Recording,
+    classes: &'a Classes,
+    /// By class and thread.
+    uses: BTreeMap<(usize, u32), Use>,
+}
+
+/// The threads of a role, and how many operations they did.
+type Crew = (Vec<u32>, f64);
+
+impl<'a> Queues<'a> {
+    pub(super) fn of(recording: &'a Recording, classes: &'a Classes) -> Self {
+        let mut uses: BTreeMap<(usize, u32), Use> = BTreeMap::new();
+        for window in &recording.windows {
+            let mut since = BTreeMap::new();
+            for (place, event) in window.events.iter().enumerate().filter(|(_, event)| of_queue(event.what)) {
+                let one = uses.entry((classes.of[event.lock as usize], window.thread)).or_default();
+                match event.what {
+                    What::Wait => {
+                        one.asked += 1;
+                        since.insert(event.lock, event.at);
+                    }
+                    What::Woken => {
+                        one.woken += 1;
+                        one.waited += since.remove(&event.lock).map_or(0, |since| event.at - since);
+                    }
+                    what => {
+                        one.signals += u64::from(what == What::Signal);
+                        one.broadcasts += u64::from(what == What::Broadcast);
+                        let before = place.checked_sub(1).map_or(window.begin, |before| window.events[before].at);
+                        one.before.push(event.at - before);
+                        one.after.extend(window.events.get(place + 1).map(|next| next.at - event.at));
+                    }
+                }
+            }
+        }
+        Self { recording, classes, uses }
+    }
+
+    fn sort(&self, class: usize) -> Sort {
+        self.classes.known[class].1
+    }
+
+    /// The classes for which `thread` waits.
+    pub(super) fn awaited(&self, thread: u32) -> BTreeSet<usize> {
+        let mine = self.uses.iter().filter(|((_, of), _)| *of == thread);
+        mine.filter(|((class, _), one)| self.waits(*class, one) >= FEW).map(|((class, _), _)| *class).collect()
+    }
+
+    /// The waits that count.
+    fn waits(&self, class: usize, one: &Use) -> u64 {
+        if self.sort(class) == Sort::Semaphore { one.asked } else { one.woken }
+    }
+
+    /// What all `threads` did with the objects of `class`.
+    fn sum(&self, class: usize, threads: &[u32]) -> Use {
+        let mut sum = Use::default();
+        for one in threads.iter().filter_map(|thread| self.uses.get(&(class, *thread))) {
+            sum.asked += one.asked;
+            sum.woken += one.woken;
+            sum.waited += one.waited;
+            sum.signals += one.signals;
+            sum.broadcasts += one.broadcasts;
+            sum.before.extend(&one.before);
+            sum.after.extend(&one.after);
+        }
+        sum
+    }
+
+    /// Gives `roles`, whose threads are `crews`, their gets and puts. The queues, in the order of
+    /// their names.
+    pub(super) fn connect(&self, roles: &mut [Role], crews: &[Crew], names: &[String]) -> Vec<Queue> {
+        let mut classes: Vec<usize> = self.uses.keys().map(|(class, _)| *class).collect();
+        classes.dedup();
+        classes.sort_by(|a, b| names[*a].cmp(&names[*b]));
+        let mut queues = Vec::new();
+        for class in classes {
+            let sums: Vec<Use> = crews.iter().map(|(threads, _)| self.sum(class, threads)).collect();
+            let signals: u64 = sums.iter().map(|sum| sum.signals).sum();
+            let broadcasts: u64 = sums.iter().map(|sum| sum.broadcasts).sum();
+            let waits = |role: usize| self.waits(class, &sums[role]) >= FEW;
+            let waiting: f64 = (0..roles.len()).filter(|role| waits(*role)).map(|role| crews[role].1).sum();
+            if waiting == 0.0 || signals + broadcasts == 0 || queues.len() >= MOST_PARTS {
+                for ((role, sum), (_, operations)) in roles.iter_mut().zip(&sums).zip(crews) {
+                    let wait = role.wait.mean() + sum.waited as f64 / operations;
+                    role.wait = Times::one(wait.round() as u64);
+                }
+                continue;
+            }
+            let (queue, all) = (queues.len(), broadcasts > signals);
+            let mut gets = vec![0.0; roles.len()];
+            for (number, role) in roles.iter_mut().enumerate() {
+                let (sum, operations) = (&sums[number], crews[number].1);
+                if waits(number) {
+                    gets[number] = match self.sort(class) {
+                        Sort::Semaphore => sum.asked as f64 / operations,
+                        _ if all => sum.woken as f64 / operations,
+                        _ => signals as f64 / waiting,
+                    };
+                    let lasts = sum.waited / sum.woken.max(1);
+                    role.gets.push(Get { queue, count: count(gets[number]), lasts: lasts.max(1) });
+                }
+                // Where all are woken as a rule, a signal is for those that wait as well.
+                let one = if all { 0 } else { sum.signals };
+                if sum.signals + sum.broadcasts > 0 {
+                    role.early = early(sum);
+                }
+                for (signalled, all) in [(one, false), (sum.signals + sum.broadcasts - one, true)] {
+                    if signalled > 0 {
+                        role.puts.push(Put { queue, count: count(signalled as f64 / operations), all });
+                    }
+                }
+            }
+            let start = if all { 0 } else { self.start(class, crews, &gets) };
+            queues.push(Queue { name: names[class].clone(), start });
+        }
+        queues
+    }
+
+    /// The units of `class` at the beginning, where an operation of each role gets so many.
+    fn start(&self, class: usize, crews: &[Crew], gets: &[f64]) -> u32 {
+        let exact = self.sort(class) == Sort::Semaphore;
+        let role_of = |thread: u32| crews.iter().position(|(threads, _)| threads.contains(&thread));
+        let mut releases = vec![0_u64; crews.len()];
+        for (window, role) in self.recording.windows.iter().filter_map(|one| Some((one, role_of(one.thread)?))) {
+            releases[role] += window.events.iter().filter(|event| event.what == What::Release).count() as u64;
+        }
+        // When, how many units more or less, and whether there is none.
+        let mut steps: Vec<(u64, f64, bool)> = Vec::new();
+        for (window, role) in self.recording.windows.iter().filter_map(|one| Some((one, role_of(one.thread)?))) {
+            let found = gets[role] * crews[role].1 / releases[role].max(1) as f64;
+            for (at, event) in window.events.iter().enumerate() {
+                let mine = of_queue(event.what) && self.classes.of[event.lock as usize] == class;
+                match event.what {
+                    What::Signal if mine => steps.push((event.at, 1.0, false)),
+                    What::Wait if mine => {
+                        let later = window.events[at + 1..].iter().filter(|later| of_queue(later.what));
+                        let sleeps = later.map(|later| (later.lock, later.what)).find(|(lock, _)| *lock == event.lock);
+                        let sleeps = sleeps.is_some_and(|(_, what)| what == What::Woken);
+                        steps.push((event.at, if exact { -1.0 } else { 0.0 }, sleeps));
+                    }
+                    What::Release if !exact => steps.push((event.at, -found, false)),
+                    _ => {}
+                }
+            }
+        }
+        steps.sort_by_key(|step| step.0);
+        let (mut units, mut least) = (0.0_f64, 0.0_f64);
+        for (_, change, empty) in steps {
+            if empty {
+                return (-units).clamp(0.0, f64::from(MOST_START)).round() as u32;
+            }
+            units += change;
+            least = least.min(units);
+        }
+        // No thread had to wait: there were at least so many.
+        (-least).clamp(0.0, f64::from(MOST_START)).round() as u32
+    }
+}
+
+fn of_queue(what: What) -> bool {
+    matches!(what, What::Wait | What::Woken | What::Signal | What::Broadcast)
+}
+
+/// The percentage of the time around a signal that comes before it.
+fn early(one: &Use) -> f64 {
+    let median = |times: &[u64]| {
+        let mut times = times.to_vec();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied().unwrap_or(0) as f64
+    };
+    let (before, after) = (median(&one.before), median(&one.after));
+    (100.0 * before / (before + after).max(1.0)).round()
+}
+
+fn count(exact: f64) -> f64 {
+    rounded(exact).clamp(1.0 / MOST_COUNT, MOST_COUNT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+    use crate::model::Model;
+
+    /// A thread that holds a lock for 10 of 100 ns, from `begin` on, `more` after each section.
+    fn thread(number: u32, begin: u64, rounds: u64, more: impl Fn(u64, u64) -> String) -> String {
+        let mut out = format!("window {number} {begin}\n");
+        for round in 0..rounds {
+            let at = begin + round * 100;
+            let _ = write!(out, "{} {number} request 0 write\n{} {number} release 0\n", at + 10, at + 20);
+            out.push_str(&more(round, at));
+        }
+        out
+    }
+
+    fn model(text: &str) -> Model {
+        let head =
+            "lockyard recording 1\nclass mutex M\nclass semaphore ITEMS\nclass condition C\nlock 0\nlock 1\nlock 2\n";
+        let recording = Recording::from_text("a", &format!("{head}{text}")).unwrap();
+        recording.model(None).unwrap()
+    }
+
+    #[test]
+    fn a_semaphore_is_a_queue_with_the_units_that_it_must_have_had() {
+        let puts = thread(1, 0, 50, |_, at| format!("{} 1 signal 1\n", at + 30));
+        // The first five had a unit at once before any was put.
+        let gets = thread(2, 5, 50, |round, at| {
+            let woken = if round < 5 { String::new() } else { format!("{} 2 woken 1\n", at + 60) };
+            format!("{} 2 wait 1\n{woken}", at + 20)
+        });
+        let model = model(&format!("{puts}{gets}"));
+        assert_eq!(model.queues, [Queue { name: "ITEMS".to_owned(), start: 0 }]);
+        let [waits, signals] = model.roles.as_slice() else { panic!("{model}") };
+        let (waits, signals) = if waits.gets.is_empty() { (signals, waits) } else { (waits, signals) };
+        assert_eq!((waits.gets[0].count, signals.puts[0].count, signals.puts[0].all), (1.0, 1.0, false));
+        assert!(waits.puts.is_empty() && signals.gets.is_empty() && waits.wait.is_zero());
+    }
+
+    #[test]
+    fn a_condition_variable_is_one_for_what_its_signals_announce() {
+        let puts = thread(1, 0, 60, |_, at| format!("{} 1 signal 2\n", at + 30));
+        let gets = thread(2, 1000, 30, |round, at| {
+            let text = format!("{} 2 wait 2\n{} 2 woken 2\n", at + 30, at + 40);
+            if round % 3 == 2 { text } else { String::new() }
+        });
+        let model = model(&format!("{puts}{gets}"));
+        let waits = model.roles.iter().find(|role| !role.gets.is_empty()).unwrap();
+        assert_eq!((model.queues.len(), waits.gets[0].count, waits.gets[0].lasts), (1, 2.0, 10));
+        assert!(model.roles.iter().any(|role| role.puts.first().is_some_and(|put| put.count == 1.0)));
+    }
+
+    #[test]
+    fn broadcasts_are_for_those_that_wait() {
+        let puts = thread(1, 0, 40, |_, at| format!("{} 1 broadcast 2\n", at + 30));
+        let gets = thread(2, 0, 40, |_, at| format!("{} 2 wait 2\n{} 2 woken 2\n", at + 25, at + 35));
+        let model = model(&format!("{puts}{gets}"));
+        let (put, early) = model.roles.iter().find_map(|role| Some((role.puts.first()?, role.early))).unwrap();
+        assert_eq!(early, 11.0);
+        assert_eq!((put.all, put.count, model.queues[0].start), (true, 1.0, 0));
+    }
+
+    #[test]
+    fn a_wait_that_no_kept_thread_ends_is_time_off_the_cpu() {
+        let waits = thread(2, 0, 40, |_, at| format!("{} 2 wait 2\n{} 2 woken 2\n", at + 25, at + 65));
+        let model = model(&waits);
+        assert_eq!((model.queues.len(), model.roles[0].gets.len(), model.roles[0].wait.mean()), (0, 0, 40.0));
+    }
+}
