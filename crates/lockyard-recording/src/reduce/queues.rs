@@ -3,8 +3,8 @@
 //! * **A semaphore** is a queue: each wait gets a unit, each post puts one.
 //! * **A condition variable** stands for something that its signals announce. A recording does not
 //!   tell when a thread finds that without a wait, so each operation of a role that waits there
-//!   gets its share of all signals. If more broadcasts were recorded than signals, each recorded
-//!   wait is one for the next broadcast.
+//!   gets its share of all signals. If more broadcasts were recorded than signals, or far more
+//!   signals than operations, each recorded wait is one for the next of them.
 //! * **How early** an operation signals: by the time to a signal from the event before, and from it
 //!   to the next, in the median.
 //! * **At the beginning** a queue has so many units that it is empty where a thread first waits.
@@ -127,15 +127,17 @@ impl<'a> Queues<'a> {
                 }
                 continue;
             }
-            let (queue, all) = (queues.len(), broadcasts > signals);
+            let semaphore = self.sort(class) == Sort::Semaphore;
+            let many = broadcasts > signals || signals as f64 > MOST_COUNT * waiting;
+            let (queue, all) = (queues.len(), many && !semaphore);
             let mut gets = vec![0.0; roles.len()];
             for (number, role) in roles.iter_mut().enumerate() {
                 let (sum, operations) = (&sums[number], crews[number].1);
                 if waits(number) {
-                    gets[number] = match self.sort(class) {
-                        Sort::Semaphore => sum.asked as f64 / operations,
-                        _ if all => sum.woken as f64 / operations,
-                        _ => signals as f64 / waiting,
+                    gets[number] = match (semaphore, all) {
+                        (true, _) => sum.asked as f64 / operations,
+                        (false, true) => sum.woken as f64 / operations,
+                        (false, false) => signals as f64 / waiting,
                     };
                     let lasts = sum.waited / sum.woken.max(1);
                     role.gets.push(Get { queue, count: count(gets[number]), lasts: lasts.max(1) });
@@ -214,7 +216,7 @@ fn early(one: &Use) -> f64 {
 }
 
 fn count(exact: f64) -> f64 {
-    rounded(exact).clamp(1.0 / MOST_COUNT, MOST_COUNT)
+    rounded(exact).min(MOST_COUNT)
 }
 
 #[cfg(test)]
