@@ -97,6 +97,7 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
     }
     let mut out = format!("{}\n\n", look.bold(&verdict(&recording, &summary, first.as_ref())));
     out.push_str(&classes(&recording, &summary, look));
+    out.push_str(&awaited(&recording, &summary));
     if !estimates.is_empty() {
         let _ =
             write!(out, "\nThreads at which a lock saturates if they never sleep, from averages alone:\n{estimates}");
@@ -147,7 +148,8 @@ fn stop(summary: &Summary, (class, threads, machine): &(String, f64, String)) ->
     let machine = if machine == "this" { "this machine" } else { machine };
     let (threads, seen) = (threads.round(), summary.threads as f64);
     let about = format!("{class}, at about {} on {machine}", numbers::count(threads as usize, "thread"));
-    let asleep = summary.away_ns as f64 / summary.recorded_ns.max(1) as f64;
+    let awaited = summary.awaited.iter().map(|one| one.waited_ns as f64).sum::<f64>();
+    let asleep = (summary.away_ns as f64 + awaited) / summary.recorded_ns.max(1) as f64;
     if threads > seen {
         format!("; the first that will stop you is {about}")
     } else if threads > seen * (1.0 - asleep) {
@@ -195,6 +197,26 @@ fn classes(recording: &Recording, summary: &Summary, look: Look) -> String {
             numbers::time(summary.recorded_ns as f64)
         ))
     );
+    out
+}
+
+/// What threads waited for that others signalled.
+fn awaited(recording: &Recording, summary: &Summary) -> String {
+    let mut out = String::new();
+    for (number, one) in summary.awaited.iter().take(MOST).enumerate() {
+        let head = if number == 0 { "\nWaits for what other threads signal:\n" } else { "" };
+        let class = &recording.classes[one.class];
+        let _ = writeln!(
+            out,
+            "{head}  {} {}: {:.1} % of the threads' time in {}, half of them up to {}, the longest {}",
+            class.sort.name(),
+            class.name,
+            one.waited_ns as f64 * 100.0 / summary.recorded_ns.max(1) as f64,
+            numbers::count(one.waits as usize, "wait"),
+            numbers::time(one.lengths[0] as f64),
+            numbers::time(one.lengths[2] as f64),
+        );
+    }
     out
 }
 

@@ -28,6 +28,19 @@ pub struct ClassCost {
     pub waits: [u64; 3],
 }
 
+/// A class of condition variables or semaphores for which threads waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Awaited {
+    /// The number of the class in [`Recording::classes`].
+    pub class: usize,
+    /// Waits that ended with a signal.
+    pub waits: u64,
+    /// Their time, ns, all threads together.
+    pub waited_ns: u64,
+    /// Half of them, 99 % of them, and all of them were no longer, ns.
+    pub lengths: [u64; 3],
+}
+
 /// The whole program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
@@ -41,6 +54,8 @@ pub struct Summary {
     pub away_ns: u64,
     /// The classes that were taken, the one with the longest waits first.
     pub classes: Vec<ClassCost>,
+    /// What threads waited for that others signalled, the longest waits first.
+    pub awaited: Vec<Awaited>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -50,6 +65,8 @@ struct Sums {
     failed: u64,
     holds: Vec<u64>,
     waits: Vec<u64>,
+    /// Waits for a signal.
+    signalled: Vec<u64>,
 }
 
 struct Teller<'a> {
@@ -73,6 +90,10 @@ impl Told for Teller<'_> {
         self.away_ns = self.away_ns.saturating_add(off);
     }
 
+    fn woken(&mut self, object: u32, waited: u64) {
+        self.classes[walk::class_of(self.recording, object)].signalled.push(waited);
+    }
+
     fn failed(&mut self, lock: u32, _outer: Option<u32>, _how: Failed) {
         self.classes[walk::class_of(self.recording, lock)].failed += 1;
     }
@@ -91,14 +112,28 @@ impl Recording {
         }
         let threads: std::collections::BTreeSet<u32> = self.windows.iter().map(|window| window.thread).collect();
         let Teller { classes, outside_ns, away_ns, .. } = teller;
+        let signalled = classes.iter().enumerate().filter(|(_, sums)| !sums.signalled.is_empty());
+        let mut awaited: Vec<Awaited> = signalled.map(|(class, sums)| sums.awaited(class)).collect();
+        awaited.sort_by_key(|one| (u64::MAX - one.waited_ns, one.class));
         let taken = classes.into_iter().enumerate().filter(|(_, sums)| sums.holds.len() as u64 + sums.failed > 0);
         let mut classes: Vec<ClassCost> = taken.map(|(class, sums)| sums.cost(class)).collect();
         classes.sort_by_key(|cost| (u64::MAX - cost.waited_ns, u64::MAX - cost.acquisitions));
-        Summary { threads: threads.len(), recorded_ns, outside_ns, away_ns, classes }
+        Summary { threads: threads.len(), recorded_ns, outside_ns, away_ns, classes, awaited }
     }
 }
 
 impl Sums {
+    fn awaited(&self, class: usize) -> Awaited {
+        let mut waits = self.signalled.clone();
+        waits.sort_unstable();
+        Awaited {
+            class,
+            waits: waits.len() as u64,
+            waited_ns: sum(waits.iter().copied()),
+            lengths: quantiles(&waits),
+        }
+    }
+
     fn cost(mut self, class: usize) -> ClassCost {
         self.holds.sort_unstable();
         self.waits.sort_unstable();
@@ -142,6 +177,15 @@ mod tests {
         assert_eq!((a.class, a.waited_ns, a.held_ns, a.contended, a.waits), (0, 50, 20, 1, [50, 50, 50]));
         assert_eq!((b.reads, b.failed, b.objects, b.holds, b.contended), (1, 1, 1, [30, 30, 30], 0));
         assert_eq!((summary.recorded_ns, summary.outside_ns, summary.threads), (231, 130, 1));
+    }
+
+    #[test]
+    fn waits_for_a_signal_are_no_costs_of_locks() {
+        let text = "lockyard recording 1\nclass mutex A\nclass condition C\nlock 0\nlock 1\nwindow 1 0\n\
+            10 1 request 0 write\n15 1 wait 1\n16 1 release 0\n90 1 woken 1\n91 1 request 0 write\n99 1 release 0\n";
+        let summary = Recording::from_text("a", text).unwrap().summary();
+        assert_eq!(summary.awaited, [Awaited { class: 1, waits: 1, waited_ns: 75, lengths: [75; 3] }]);
+        assert_eq!((summary.classes.len(), summary.classes[0].waited_ns, summary.away_ns), (1, 0, 0));
     }
 
     #[test]

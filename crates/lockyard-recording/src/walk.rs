@@ -48,6 +48,10 @@ pub(crate) trait Told {
     fn gap(&mut self, cpu: u64, off: u64);
     /// A lock, asked for in the section of `outer`, was not had.
     fn failed(&mut self, lock: u32, outer: Option<u32>, how: Failed);
+    /// A wait at a condition variable or for a semaphore has ended with a signal.
+    fn woken(&mut self, object: u32, waited: u64) {
+        let _ = (object, waited);
+    }
 }
 
 /// Tells what happened in `window`, in which each event of a lock cost `event_ns`.
@@ -82,7 +86,11 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
             What::Wait => {
                 idle = idle.or(sleeps(&window.events[index + 1..], event.lock).then_some((event.lock, event.at)));
             }
-            What::Woken => idle = None,
+            What::Woken => {
+                if let Some((object, since)) = idle.take() {
+                    told.woken(object, event.at.saturating_sub(since));
+                }
+            }
             What::GaveUp if idle.is_some_and(|(object, _)| object == event.lock) => {
                 let took = idle.take().map_or(0, |(_, since)| event.at.saturating_sub(since));
                 match held.last_mut() {
