@@ -19,6 +19,7 @@
 //! | | `private` | each thread has objects of its own | false |
 //! | | `lines` | cache lines that a section touches: a number, or the ends of a range | `[1, 4]` |
 //! | `queue.NAME` | `start` | units at the beginning | 0 |
+//! | | `condition` | threads wait at a condition variable | false |
 //! | `role` | `name` | what reports call it | `role1` … |
 //! | | `threads` | share of the threads, in proportion to the other roles' | 1 |
 //! | | `cpu` | CPU time of an operation outside of its locks | required |

@@ -126,12 +126,7 @@ impl Sums {
     fn awaited(&self, class: usize) -> Awaited {
         let mut waits = self.signalled.clone();
         waits.sort_unstable();
-        Awaited {
-            class,
-            waits: waits.len() as u64,
-            waited_ns: sum(waits.iter().copied()),
-            lengths: quantiles(&waits),
-        }
+        Awaited { class, waits: waits.len() as u64, waited_ns: sum(waits.iter().copied()), lengths: quantiles(&waits) }
     }
 
     fn cost(mut self, class: usize) -> ClassCost {

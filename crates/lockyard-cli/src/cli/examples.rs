@@ -173,9 +173,9 @@ Examples:
 
 The lines, times in nanoseconds:
   lockyard recording 1
-  class mutex CACHE              classes are numbered from 0; mutex, rwlock, spin, condition or semaphore
+  class mutex CACHE              classes are numbered from 0; mutex, rwlock or spin
   lock 0                         a lock of class 0; locks are numbered from 0
-  class condition FILLED
+  class condition FILLED         or semaphore
   lock 1                         a condition variable or semaphore is numbered as locks are
   window 7 1000                  thread 7 from time 1000 on; its events follow, none left out
   1500 7 request 0 write         time, thread, event, lock, mode: read or write

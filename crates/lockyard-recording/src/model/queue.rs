@@ -10,6 +10,8 @@ pub struct Queue {
     pub name: String,
     /// Units at the beginning.
     pub start: u32,
+    /// Whether threads wait for it at a condition variable.
+    pub condition: bool,
 }
 
 /// Units that an operation waits for.

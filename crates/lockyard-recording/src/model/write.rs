@@ -17,6 +17,9 @@ impl fmt::Display for Model {
             if queue.start > 0 {
                 writeln!(f, "start = {}", queue.start)?;
             }
+            if queue.condition {
+                writeln!(f, "condition = true")?;
+            }
             writeln!(f)?;
         }
         for role in &self.roles {

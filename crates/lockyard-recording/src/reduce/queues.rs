@@ -154,7 +154,7 @@ impl<'a> Queues<'a> {
                 }
             }
             let start = if all { 0 } else { self.start(class, crews, &gets) };
-            queues.push(Queue { name: names[class].clone(), start });
+            queues.push(Queue { name: names[class].clone(), start, condition: !semaphore });
         }
         queues
     }
@@ -253,7 +253,7 @@ mod tests {
             format!("{} 2 wait 1\n{woken}", at + 20)
         });
         let model = model(&format!("{puts}{gets}"));
-        assert_eq!(model.queues, [Queue { name: "ITEMS".to_owned(), start: 0 }]);
+        assert_eq!(model.queues, [Queue { name: "ITEMS".to_owned(), start: 0, condition: false }]);
         let [waits, signals] = model.roles.as_slice() else { panic!("{model}") };
         let (waits, signals) = if waits.gets.is_empty() { (signals, waits) } else { (waits, signals) };
         assert_eq!((waits.gets[0].count, signals.puts[0].count, signals.puts[0].all), (1.0, 1.0, false));

@@ -91,7 +91,9 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
         })
     };
     let classes = classes::<M>(&replay, spec.threads, tested, shared)?;
-    let queues = Queues::<M>::new(&model.queues, spec.threads);
+    // Under the preload library all of a program's locks and condition variables are ours.
+    let groups = !(0..classes.len()).any(|class| replay.is_tested(class, shared));
+    let queues = Queues::<M>::new(&model.queues, spec.threads, groups);
     let counts = Mutex::new(vec![Count::default(); classes.len()]);
     let got = Mutex::new(vec![Got::default(); model.queues.len()]);
     let done = Mutex::new(vec![(0_u64, 0.0); model.roles.len()]);

@@ -17,6 +17,8 @@ const LASTS: u64 = 1_000_000;
 #[serde(deny_unknown_fields)]
 pub(super) struct QueueFields {
     start: Option<Bounded<0, { MOST_START as u64 }>>,
+    #[serde(default)]
+    condition: bool,
 }
 
 #[derive(Deserialize)]
@@ -39,7 +41,8 @@ pub(super) struct PutFields {
 pub(super) fn read(source: &Source<'_>, queues: BTreeMap<String, Spanned<QueueFields>>) -> Result<Vec<Queue>, Error> {
     let queue = |(name, fields): (String, Spanned<QueueFields>)| {
         source.check_name("queue", &name, fields.span())?;
-        Ok(Queue { name, start: fields.into_inner().start.map_or(0, |start| start.0) })
+        let QueueFields { start, condition } = fields.into_inner();
+        Ok(Queue { name, start: start.map_or(0, |start| start.0), condition })
     };
     queues.into_iter().map(queue).collect()
 }
@@ -86,6 +89,7 @@ mod tests {
 [queue.ITEMS]
 [queue.PLACES]
 start = 64
+condition = true
 [[role]]
 cpu = "4us"
 gets = [{ queue = "PLACES" }]
@@ -100,7 +104,7 @@ puts = [{ queue = "PLACES", all = true }]
     #[test]
     fn queues_are_read_and_written() {
         let model = Model::read("app.toml", GOOD).unwrap();
-        assert_eq!(model.queues[1], Queue { name: "PLACES".to_owned(), start: 64 });
+        assert_eq!(model.queues[1], Queue { name: "PLACES".to_owned(), start: 64, condition: true });
         assert_eq!(model.roles[0].gets, [Get { queue: 1, count: 1.0, lasts: LASTS }]);
         assert_eq!(model.roles[0].puts, [Put { queue: 0, count: 2.0, all: false }]);
         assert_eq!((model.roles[0].early, model.roles[1].early), (5.0, 100.0));

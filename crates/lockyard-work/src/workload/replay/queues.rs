@@ -13,20 +13,27 @@
 //! condition variable; it waits again. Which of the waiting threads is woken is the machine's
 //! choice.
 //!
+//! **Groups.** The GNU C library's condition variable, from its version 2.25 to 2.40, signals
+//! threads in groups: those that come while a group is there are of the next. Where the group is
+//! empty, the signaller first sleeps until all of it have run, and makes those that wait the group.
+//! So threads that hand to each other through a full or empty buffer run in turns. Where a lock
+//! under test takes a lock's place, as under the preload library, there are no groups.
+//!
 //! A thread that would wait while all others do has nobody to wake it: it takes itself out, and its
 //! wait lasts as long as the model says. At the end all are taken out.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
-use lockyard::platform::{Ordering, Platform, Word};
+use lockyard::platform::{Ordering, Word};
 use lockyard_recording::model::{Get, Put, Queue};
 
 use crate::machine::Machine;
+use crate::subject::Exclusive;
 use crate::tally::LockStatistics;
 
 /// The queues of a replay.
-pub(super) struct Queues<M: Platform> {
+pub(super) struct Queues<M: Machine> {
     queues: Vec<Units<M>>,
     threads: i64,
     /// Threads that are in `waiting` of a queue.
@@ -34,10 +41,26 @@ pub(super) struct Queues<M: Platform> {
     over: AtomicBool,
 }
 
-struct Units<M: Platform> {
+struct Units<M: Machine> {
     units: M::U32,
     waiting: M::U32,
-    wakes: M::U32,
+    /// By the side that a thread is of; without groups all are of the first.
+    wakes: [M::U32; 2],
+    groups: Option<Groups<M>>,
+}
+
+/// The threads that are signalled before those of `waiting`.
+struct Groups<M: Machine> {
+    /// Of this struct and `waiting`.
+    guard: M::Mutex,
+    /// The side of `waiting`.
+    side: M::U32,
+    /// Threads of the group that have not been signalled.
+    group: M::U32,
+    /// Those that have been, and have not run.
+    late: M::U32,
+    /// Signallers that wait for those.
+    settling: M::U32,
 }
 
 /// How a get ended.
@@ -106,10 +129,19 @@ impl Got {
 }
 
 impl<M: Machine> Queues<M> {
-    pub(super) fn new(queues: &[Queue], threads: usize) -> Self {
+    /// `groups`: condition variables are the C library's.
+    pub(super) fn new(queues: &[Queue], threads: usize, groups: bool) -> Self {
+        let word = M::U32::default;
         let units = |queue: &Queue| {
-            let word = M::U32::default;
-            let units = Units::<M> { units: word(), waiting: word(), wakes: word() };
+            let group = || Groups {
+                guard: <M::Mutex as Exclusive>::new(),
+                side: word(),
+                group: word(),
+                late: word(),
+                settling: word(),
+            };
+            let groups = (groups && queue.condition).then(group);
+            let units = Units::<M> { units: word(), waiting: word(), wakes: [word(), word()], groups };
             units.units.store(queue.start, Ordering::Relaxed);
             units
         };
@@ -127,17 +159,18 @@ impl<M: Machine> Queues<M> {
         let mut how = How::AtOnce;
         while !queue.take() && !self.over.load(Relaxed) {
             how = How::Woken;
-            queue.waiting.fetch_add(1, Ordering::SeqCst);
+            let side = queue.join();
             let idle = self.idle.fetch_add(1, Relaxed) + 1;
             let looks = queue.units.load(Ordering::SeqCst) > 0 || self.over.load(Relaxed);
-            if (looks || idle >= self.threads) && self.take_out(queue) {
+            if (looks || idle >= self.threads) && queue.leave(side) {
+                self.idle.fetch_sub(1, Relaxed);
                 if !looks {
                     M::sleep(get.lasts);
                     return How::Alone;
                 }
                 continue;
             }
-            queue.sleep();
+            queue.sleep(side);
         }
         how
     }
@@ -146,7 +179,7 @@ impl<M: Machine> Queues<M> {
     pub(super) fn put(&self, put: &Put, times: u32) {
         let queue = &self.queues[put.queue];
         let units = match put.all {
-            true if times > 0 => queue.waiting.load(Ordering::SeqCst),
+            true if times > 0 => queue.waits(),
             true => 0,
             false => times,
         };
@@ -166,20 +199,13 @@ impl<M: Machine> Queues<M> {
 
     /// Wakes a thread that waits. `false`: none does.
     fn wake(&self, queue: &Units<M>) -> bool {
-        let found = self.take_out(queue);
-        if found {
-            queue.wakes.fetch_add(1, Ordering::Release);
-            M::unpark(&queue.wakes);
-        }
-        found
-    }
-
-    fn take_out(&self, queue: &Units<M>) -> bool {
-        let found = subtract(&queue.waiting);
-        if found {
+        let side = queue.signal();
+        if let Some(side) = side {
             self.idle.fetch_sub(1, Relaxed);
+            queue.wakes[side].fetch_add(1, Ordering::Release);
+            M::unpark(&queue.wakes[side]);
         }
-        found
+        side.is_some()
     }
 }
 
@@ -188,10 +214,105 @@ impl<M: Machine> Units<M> {
         self.units.load(Ordering::Relaxed) > 0 && subtract(&self.units)
     }
 
-    /// Sleeps until this thread was taken out of `waiting`, or another that was has slept on.
-    fn sleep(&self) {
-        while !subtract(&self.wakes) {
-            M::park(&self.wakes, 0, None);
+    /// How many threads wait: at least one, if one does. A thread that becomes one of the group
+    /// is counted there before it is no longer counted here.
+    fn waits(&self) -> u32 {
+        let waiting = self.waiting.load(Ordering::SeqCst);
+        waiting + self.groups.as_ref().map_or(0, |groups| groups.group.load(Ordering::SeqCst))
+    }
+
+    /// Adds the calling thread to those that wait. Its side.
+    fn join(&self) -> usize {
+        let join = || self.waiting.fetch_add(1, Ordering::SeqCst);
+        match &self.groups {
+            Some(groups) => groups.guard.with(|| {
+                join();
+                groups.side.load(Ordering::Relaxed) as usize
+            }),
+            None => {
+                join();
+                0
+            }
+        }
+    }
+
+    /// Takes the calling thread out again. `false`: another has.
+    fn leave(&self, side: usize) -> bool {
+        match &self.groups {
+            Some(groups) => groups.guard.with(|| match groups.side.load(Ordering::Relaxed) as usize == side {
+                true => subtract(&self.waiting),
+                false => subtract(&groups.group),
+            }),
+            None => subtract(&self.waiting),
+        }
+    }
+
+    /// Takes a thread out. Its side; `None`: none waits.
+    fn signal(&self) -> Option<usize> {
+        let Some(groups) = &self.groups else { return subtract(&self.waiting).then_some(0) };
+        if self.waits() == 0 {
+            return None;
+        }
+        loop {
+            let found = groups.guard.with(|| {
+                if groups.group.load(Ordering::Relaxed) == 0 {
+                    let waiting = self.waiting.load(Ordering::SeqCst);
+                    match groups.late.load(Ordering::SeqCst) {
+                        _ if waiting == 0 => return Some(None),
+                        0 => groups.next(waiting),
+                        _ => return None,
+                    }
+                    self.waiting.store(0, Ordering::SeqCst);
+                }
+                subtract(&groups.group);
+                groups.late.fetch_add(1, Ordering::SeqCst);
+                Some(Some(1 - groups.side.load(Ordering::Relaxed) as usize))
+            });
+            match found {
+                Some(side) => return side,
+                None => groups.settle(),
+            }
+        }
+    }
+
+    /// Sleeps until this thread was taken out, or another of its side that was has slept on.
+    fn sleep(&self, side: usize) {
+        while !subtract(&self.wakes[side]) {
+            M::park(&self.wakes[side], 0, None);
+        }
+        if let Some(groups) = &self.groups {
+            groups.ran();
+        }
+    }
+}
+
+impl<M: Machine> Groups<M> {
+    /// Those that wait are the group.
+    fn next(&self, waiting: u32) {
+        self.group.store(waiting, Ordering::SeqCst);
+        self.side.store(1 - self.side.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Waits until all threads that were signalled have run. Not with `guard`, for which one of
+    /// them may wait.
+    fn settle(&self) {
+        self.settling.fetch_add(1, Ordering::SeqCst);
+        loop {
+            match self.late.load(Ordering::SeqCst) {
+                0 => break,
+                late => M::park(&self.late, late, None),
+            }
+        }
+        self.settling.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The calling thread, which was signalled, runs.
+    fn ran(&self) {
+        if self.late.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let settling = self.settling.load(Ordering::SeqCst);
+            if settling > 0 {
+                M::unpark_all(&self.late, settling);
+            }
         }
     }
 }

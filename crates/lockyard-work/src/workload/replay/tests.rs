@@ -72,7 +72,10 @@ puts = [{ queue = "PLACES" }]
 "#;
 
 fn played(text: &str, threads: usize) -> Run {
-    let replay = Replay::new("queue", Arc::new(Model::read("queue.toml", text).unwrap()));
+    played_as(Replay::new("queue", Arc::new(Model::read("queue.toml", text).unwrap())), threads)
+}
+
+fn played_as(replay: Replay, threads: usize) -> Run {
     let spec = Spec {
         threads,
         duration: Duration::from_millis(30),
@@ -91,6 +94,19 @@ fn the_slower_of_two_that_wait_for_each_other_sets_the_pace() {
     // At the edges of the window as many as there are places may be under way.
     let apart = items.numbers["units"].abs_diff(places.numbers["units"]);
     assert!(apart <= 6 && items.numbers["waits"] > 0, "{items:?} {places:?}");
+    assert_eq!((items.numbers["alone"], places.numbers["alone"]), (0, 0));
+}
+
+/// As the C library's condition variables: a signaller waits for those that were signalled before.
+#[test]
+fn threads_that_wait_at_condition_variables_are_signalled_in_groups() {
+    let text = QUEUE
+        .replace("[queue.ITEMS]", "[queue.ITEMS]\ncondition = true")
+        .replace("start = 4", "start = 4\ncondition = true");
+    let replay = Replay { tested: vec![false], ..Replay::new("queue", Arc::new(Model::read("q", &text).unwrap())) };
+    let run = played_as(replay, 6);
+    let [items, places] = &run.locks[1..] else { panic!("{:?}", run.locks) };
+    assert!(items.numbers["units"] > 10 && items.numbers["waits"] > 0, "{items:?} {places:?}");
     assert_eq!((items.numbers["alone"], places.numbers["alone"]), (0, 0));
 }
 
