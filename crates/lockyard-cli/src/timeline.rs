@@ -1,4 +1,4 @@
-//! A recording as slices: for which lock each thread waited when, and which it held.
+//! A recording as slices: for which lock or signal each thread waited when, and which lock it held.
 //!
 //! One group of tracks for waits, one for holds. A thread has a track for each lock that it holds
 //! at once: holds need not end in the order of their beginning. What was taken before a window, or
@@ -76,7 +76,15 @@ impl Page<'_> {
         // `asked`: the last request. A wait if it is granted or given up next, else a hold.
         let follows = self.before.remove(&window.thread).filter(|(end, ..)| *end == window.begin);
         let (_, mut held, mut asked) = follows.unwrap_or_default();
+        // The last condition variable or semaphore that it asked for.
+        let mut idle: Option<Open> = None;
         for event in window.events.iter().filter(|event| event.what.time().is_none()) {
+            if let What::Woken | What::GaveUp = event.what
+                && let Some(open) = idle.take_if(|open| open.lock == event.lock)
+            {
+                self.slice(window.thread, (WAITS, 0), open, event.at);
+                continue;
+            }
             let before = asked.take();
             if let What::Grant | What::GaveUp = event.what {
                 let Some(open) = before.filter(|open| open.lock == event.lock) else { continue };
@@ -89,6 +97,7 @@ impl Page<'_> {
             before.into_iter().for_each(|open| held.take(open));
             match event.what {
                 What::Request(mode) => asked = Some(Open { lock: event.lock, mode, since: event.at }),
+                What::Wait => idle = Some(Open { lock: event.lock, mode: Mode::Write, since: event.at }),
                 What::Release => {
                     if let Some((place, open)) = held.release(event.lock) {
                         self.slice(window.thread, (HOLDS, place), open, event.at);
@@ -151,6 +160,17 @@ mod tests {
             [(1, 1, b.clone(), 0.2, 0.3), (2, 1, a.clone(), 0.1, 0.5), (2, 2, b, 0.5, 0.4), (1, 1, a, 1.1, 0.2)]
         );
         assert!(slices("lockyard recording 1\n").is_empty());
+    }
+
+    #[test]
+    fn a_wait_for_a_signal_is_a_slice_unless_it_takes_no_time() {
+        let text = "lockyard recording 1\nclass mutex A\nclass condition C\nclass semaphore S\n\
+            lock 0\nlock 1\nlock 2\nwindow 2 1000\n\
+            1100 2 request 0 write\n1200 2 wait 1\n1300 2 release 0\n1900 2 woken 1\n2000 2 wait 2\n\
+            2100 2 wait 2\n2400 2 gave-up 2\n2500 2 signal 1\n";
+        let slices = slices(text);
+        let slices: Vec<_> = slices.iter().map(|(group, _, name, at, long)| (*group, &**name, *at, *long)).collect();
+        assert_eq!(slices, [(HOLDS.into(), "A", 0.1, 0.2), (WAITS.into(), "C", 0.2, 0.7), (1, "S", 1.1, 0.3)]);
     }
 
     #[test]

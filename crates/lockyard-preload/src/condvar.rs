@@ -32,6 +32,7 @@ use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_segment as segment;
+use lockyard_segment::tape::Kind;
 
 use crate::cancel::{self, Seat, pthread_testcancel};
 use crate::config::{self, MutexKind};
@@ -40,6 +41,7 @@ use crate::deadline::{self, Deadline};
 use crate::fork;
 use crate::mutex::{ERRORCHECK, MutexObject, RECURSIVE};
 use crate::real::real;
+use crate::signals::Signalled;
 use crate::thread;
 
 const SHARED: u32 = 1;
@@ -128,6 +130,8 @@ struct Held<'a> {
     nested: bool,
     /// When the waiter was moved into the mutex's queue, or 0.
     moved: Cell<u64>,
+    /// The condition variable, for the recorder.
+    told: Signalled,
 }
 
 impl Companion<Linux> for Held<'_> {
@@ -148,6 +152,10 @@ impl Companion<Linux> for Held<'_> {
 
     fn mutex(&self) -> Option<&RawMutex<Linux>> {
         if self.nested { None } else { self.mutex.raw(self.lock) }
+    }
+
+    fn awake(&self, signalled: bool) {
+        self.told.tell_end(signalled);
     }
 
     fn moved(&self, moment: u64) {
@@ -219,12 +227,14 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
             mutex.disown(kind);
         }
     }
+    let told = Signalled::condition(cond, caller);
+    told.tell(Kind::Wait);
     if !nested && segment::watched() {
         let mutex = core::ptr::from_ref(mutex).addr();
         segment::releasing(mutex);
         segment::released(mutex);
     }
-    let held = Held { mutex, lock, nested, moved: Cell::new(0) };
+    let held = Held { mutex, lock, nested, moved: Cell::new(0), told };
     // SAFETY: the caller holds the mutex, as in C.
     let result = unsafe { object.raw.wait(&held, until) };
     if !nested {
@@ -284,7 +294,8 @@ unsafe extern "C-unwind" fn wait_for(cond: *mut pthread_cond_t, mutex: *mut pthr
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, None, caller) } {
         Some(result) => result,
-        None => real!(pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int),
+        None => Signalled::condition(cond, caller)
+            .tell_around(|| real!(pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int)),
     }
 }
 
@@ -308,9 +319,13 @@ unsafe extern "C-unwind" fn timedwait_for(
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, Some((None, at)), caller) } {
         Some(result) => result,
-        None => real!(
-            pthread_cond_timedwait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec) -> c_int
-        ),
+        None => Signalled::condition(cond, caller).tell_around(|| {
+            real!(
+                pthread_cond_timedwait(
+                    cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec
+                ) -> c_int
+            )
+        }),
     }
 }
 
@@ -335,20 +350,27 @@ unsafe extern "C-unwind" fn clockwait_for(
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, Some((Some(clock), at)), caller) } {
         Some(result) => result,
-        None => real!(
-            pthread_cond_clockwait(
-                cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
-            ) -> c_int
-        ),
+        None => Signalled::condition(cond, caller).tell_around(|| {
+            real!(
+                pthread_cond_clockwait(
+                    cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
+                ) -> c_int
+            )
+        }),
     }
 }
 
-/// See `pthread_cond_signal(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int {
+lockyard_segment::with_caller! {
+    /// See `pthread_cond_signal(3p)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn pthread_cond_signal(cond: *mut pthread_cond_t) => signal_for
+}
+
+unsafe extern "C" fn signal_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
+    Signalled::condition(cond, caller).tell(Kind::Signal);
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours() {
         Ok(queue) => {
@@ -360,12 +382,17 @@ pub unsafe extern "C" fn pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int
     }
 }
 
-/// See `pthread_cond_broadcast(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int {
+lockyard_segment::with_caller! {
+    /// See `pthread_cond_broadcast(3p)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn pthread_cond_broadcast(cond: *mut pthread_cond_t) => broadcast_for
+}
+
+unsafe extern "C" fn broadcast_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
+    Signalled::condition(cond, caller).tell(Kind::Broadcast);
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours() {
         Ok(queue) => {
@@ -381,12 +408,21 @@ unsafe extern "C" {
     fn pthread_condattr_getpshared(attributes: *const pthread_condattr_t, shared: *mut c_int) -> c_int;
 }
 
-/// See `pthread_cond_init(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_cond_init(cond: *mut pthread_cond_t, attributes: *const pthread_condattr_t) -> c_int {
+lockyard_segment::with_caller! {
+    /// See `pthread_cond_init(3p)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn pthread_cond_init(cond: *mut pthread_cond_t, attributes: *const pthread_condattr_t) => init_for
+}
+
+unsafe extern "C" fn init_for(
+    cond: *mut pthread_cond_t,
+    attributes: *const pthread_condattr_t,
+    caller: usize,
+) -> c_int {
+    Signalled::condition(cond, caller).made();
     if !attributes.is_null() {
         let mut shared = 0;
         // SAFETY: attributes, as in C, and a place for the value.
@@ -407,11 +443,13 @@ pub unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_in
     // SAFETY: a condition variable, as in C.
     let object = unsafe { CondObject::at(cond) };
     let Ok(queue) = object.ours() else {
+        Signalled::condition(cond, 0).gone();
         return real!(pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int);
     };
     if queue.has_waiters() {
         return EBUSY;
     }
+    Signalled::condition(cond, 0).gone();
     queue.drain();
     object.change_hands(0);
     0

@@ -23,6 +23,7 @@
 //! | `cancel`, `fork` | what POSIX asks of threads that end, and of processes that divide |
 //! | `counters` | what stayed glibc's, by reason |
 //! | `watch` | what `lockyard stat` is told, lock by lock |
+//! | `signals` | what `lockyard record` is told of condition variables and semaphores |
 //! | `user` | processes that change their user, and their statistics |
 //!
 //! # Whose is an object?
@@ -67,6 +68,7 @@ pub mod rank;
 mod real;
 pub mod rwlock;
 pub mod semaphore;
+mod signals;
 pub mod spin;
 mod thread;
 pub mod user;

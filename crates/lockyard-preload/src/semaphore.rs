@@ -31,6 +31,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use libc::{EAGAIN, EINTR, EINVAL, EOVERFLOW, ETIMEDOUT, clockid_t, sem_t, timespec};
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{Patience, Platform};
+use lockyard_segment::tape::Kind;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
 
@@ -39,6 +40,7 @@ use crate::config;
 use crate::counters::{self, Fallback};
 use crate::deadline::{self, Deadline};
 use crate::real::real;
+use crate::signals::{Signalled, recorded};
 use crate::thread;
 
 /// What neither a private nor a shared semaphore of glibc's has there.
@@ -168,6 +170,37 @@ impl SemObject {
     }
 }
 
+/// The semaphore at `object`, as the recorder knows it.
+fn told<T>(object: *const T) -> Signalled {
+    Signalled::semaphore(object, 0)
+}
+
+/// A unit was taken without a wait. 0: success.
+#[inline(always)]
+fn taken<T>(object: *const T) -> c_int {
+    told(object).tell(Kind::Wait);
+    0
+}
+
+/// A `wait` for a semaphore of the C library's, as a cancellation point: may unwind. The recorder is
+/// told whether a unit was there.
+#[inline(always)]
+unsafe fn waits(semaphore: *mut sem_t, wait: impl FnOnce() -> c_int) -> c_int {
+    if recorded().is_none() {
+        return wait();
+    }
+    pthread_testcancel();
+    // SAFETY: the thread's own.
+    let errno = unsafe { *libc::__errno_location() };
+    if real!(sem_trywait(semaphore: *mut sem_t) -> c_int) == 0 {
+        told(semaphore).tell(Kind::Wait);
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    told(semaphore).tell_around(wait)
+}
+
 /// Sets errno, as these functions do. 0 for success, otherwise −1.
 fn report(error: c_int) -> c_int {
     if error == 0 {
@@ -182,7 +215,7 @@ fn report(error: c_int) -> c_int {
 #[inline(always)]
 fn take_at_once(object: &SemObject) -> bool {
     pthread_testcancel();
-    object.take(0)
+    object.take(0) && taken(object) == 0
 }
 
 /// Waits, as a cancellation point: may unwind.
@@ -200,7 +233,9 @@ unsafe fn cancellable(object: &SemObject, time: Option<(clockid_t, *const timesp
     let seat = cancel::sit(thread::block());
     // Again: a request between the first look and the seat found nobody.
     pthread_testcancel();
-    if object.take(0) {
+    let is_taken = object.take(0);
+    told(object).tell(Kind::Wait);
+    if is_taken {
         return 0;
     }
     loop {
@@ -208,19 +243,27 @@ unsafe fn cancellable(object: &SemObject, time: Option<(clockid_t, *const timesp
         let waited = object.wait(deadline.as_ref(), seat);
         cancel::restore(kind);
         match waited {
-            Waited::Done(error) => return report(error),
+            Waited::Done(error) => {
+                told(object).tell_end(error == 0);
+                return report(error);
+            }
             // If cancellation is disabled, the wait goes on.
             Waited::Asked => pthread_testcancel(),
         }
     }
 }
 
-/// See `sem_init(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int {
+lockyard_segment::with_caller! {
+    /// See `sem_init(3p)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) => init_for
+}
+
+unsafe extern "C" fn init_for(semaphore: *mut sem_t, shared: c_int, value: c_uint, caller: usize) -> c_int {
+    Signalled::semaphore(semaphore, caller).made();
     if shared != 0 || !config::semaphores() {
         counters::count(if shared != 0 { Fallback::Shared } else { Fallback::Chosen });
         return real!(sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int);
@@ -244,6 +287,7 @@ pub unsafe extern "C" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c
 /// As in C.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_destroy(semaphore: *mut sem_t) -> c_int {
+    told(semaphore).gone();
     // SAFETY: a semaphore, as in C.
     match unsafe { SemObject::ours(semaphore) } {
         Some(object) => {
@@ -262,6 +306,7 @@ pub unsafe extern "C" fn sem_destroy(semaphore: *mut sem_t) -> c_int {
 /// As in C.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sem_post(semaphore: *mut sem_t) -> c_int {
+    told(semaphore).tell(Kind::Signal);
     // SAFETY: a semaphore, as in C.
     match unsafe { SemObject::ours(semaphore) } {
         Some(object) => report(object.post()),
@@ -277,8 +322,11 @@ pub unsafe extern "C" fn sem_post(semaphore: *mut sem_t) -> c_int {
 pub unsafe extern "C" fn sem_trywait(semaphore: *mut sem_t) -> c_int {
     // SAFETY: a semaphore, as in C.
     match unsafe { SemObject::ours(semaphore) } {
-        Some(object) => report(if object.take(0) { 0 } else { EAGAIN }),
-        None => real!(sem_trywait(semaphore: *mut sem_t) -> c_int),
+        Some(object) => report(if object.take(0) { taken(semaphore) } else { EAGAIN }),
+        None => match real!(sem_trywait(semaphore: *mut sem_t) -> c_int) {
+            0 => taken(semaphore),
+            result => result,
+        },
     }
 }
 
@@ -293,7 +341,11 @@ pub unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
         Some(object) if take_at_once(object) => 0,
         // SAFETY: no time is given.
         Some(object) => unsafe { cancellable(object, None) },
-        None => real!(sem_wait(semaphore: *mut sem_t) -> c_int),
+        None => {
+            let wait = || real!(sem_wait(semaphore: *mut sem_t) -> c_int);
+            // SAFETY: a semaphore, as in C.
+            unsafe { waits(semaphore, wait) }
+        }
     }
 }
 
@@ -307,7 +359,11 @@ pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: *mut sem_t, at: *const 
     match unsafe { SemObject::ours(semaphore) } {
         // SAFETY: a time, as in C.
         Some(object) => unsafe { cancellable(object, Some((libc::CLOCK_REALTIME, at))) },
-        None => real!(sem_timedwait(semaphore: *mut sem_t, at: *const timespec) -> c_int),
+        None => {
+            let wait = || real!(sem_timedwait(semaphore: *mut sem_t, at: *const timespec) -> c_int);
+            // SAFETY: a semaphore, as in C.
+            unsafe { waits(semaphore, wait) }
+        }
     }
 }
 
@@ -322,7 +378,11 @@ pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: *mut sem_t, clock: cloc
         Some(_) if !deadline::knows(clock) => report(EINVAL),
         // SAFETY: a time, as in C.
         Some(object) => unsafe { cancellable(object, Some((clock, at))) },
-        None => real!(sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, at: *const timespec) -> c_int),
+        None => {
+            let wait = || real!(sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, at: *const timespec) -> c_int);
+            // SAFETY: a semaphore, as in C.
+            unsafe { waits(semaphore, wait) }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is where in the segment, version 7.
+//! What is where in the segment, version 8.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -30,7 +30,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.

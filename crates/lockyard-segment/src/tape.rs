@@ -15,13 +15,18 @@
 //! |---|---|---|
 //! | a window begins | the kernel's name of the thread | |
 //! | asleep; without a CPU | nanoseconds of the time since the event before | |
-//! | others | the lock's address | number of its class |
+//! | others | the address of the lock, condition variable or semaphore | number of its class |
+//!
+//! A thread writes its wait at a condition variable at the call, before the release of the mutex,
+//! and the end of that wait as soon as it runs again, before it asks for the mutex. Of a semaphore
+//! it writes the end only if it had to wait, and nothing where it tries in vain. A signal is
+//! written before the thread that waits can run. These events count nothing ([`tell`]).
 //!
 //! **Time off the CPU** is what passed less what the thread's CPU clock says. To read that clock is
 //! a system call, so it is read where the thread has slept for a lock, and where more than
-//! [`GAP_NS`] have passed since the event before. What a wait for a lock took is no such time. A
-//! thread that has not gone to sleep meanwhile, as the kernel counts, had no CPU. Nor has it while
-//! it reads that clock: what the look took is written as such time.
+//! [`GAP_NS`] have passed since the event before. What a wait for a lock or a signal took is no
+//! such time. A thread that has not gone to sleep meanwhile, as the kernel counts, had no CPU. Nor
+//! has it while it reads that clock: what the look took is written as such time.
 //!
 //! **Ordering.** The thread stores an event, then `written` with Release; the recorder loads
 //! `written` with Acquire. The recorder loads events, then stores `read` with Release; the thread
@@ -75,17 +80,27 @@ pub enum Kind {
     FailRead,
     /// It did not get a lock for itself alone.
     FailWrite,
-    /// It does without the lock that it asked for, and has waited for.
+    /// It does without the lock that it asked for, or the signal, and has waited for it.
     GaveUp,
+    /// It waits at a condition variable from here on, or has a unit of a semaphore unless it is
+    /// woken next, or gives up.
+    Wait,
+    /// It has what it waited for.
+    Woken,
+    /// It wakes one that waits at a condition variable, or adds a unit to a semaphore.
+    Signal,
+    /// It wakes all that wait at a condition variable.
+    Broadcast,
 }
 
 impl Kind {
     /// The kind with this number.
     pub fn of(number: u8) -> Option<Self> {
         use Kind::{AskRead, AskWrite, FailRead, FailWrite, GaveUp, Grant, Off, Preempted, Release, Window};
-        [Window, Off, Preempted, AskRead, AskWrite, Grant, Release, FailRead, FailWrite, GaveUp]
-            .get(usize::from(number))
-            .copied()
+        use Kind::{Broadcast, Signal, Wait, Woken};
+        let locks = [Window, Off, Preempted, AskRead, AskWrite, Grant, Release, FailRead, FailWrite, GaveUp];
+        let signals = [Wait, Woken, Signal, Broadcast];
+        locks.iter().chain(&signals).nth(usize::from(number)).copied()
     }
 }
 
@@ -96,9 +111,9 @@ pub struct Event {
     pub at: u64,
     /// What.
     pub kind: Kind,
-    /// A lock's address, the thread, or nanoseconds.
+    /// A lock's address, or that of a condition variable or semaphore; the thread; nanoseconds.
     pub value: u64,
-    /// The number of the lock's class.
+    /// The number of that object's class.
     pub class: usize,
 }
 
@@ -155,7 +170,28 @@ pub(crate) fn given_back(page: &ThreadPage, lock: usize) {
     }
 }
 
-/// Writes an event, if the thread is recorded. `slept`: for the lock, just before.
+/// The kind of class that condition variables have.
+pub const CONDITION: &[u8] = b"condition";
+/// The kind of class that semaphores have whose units are no holds: `semaphore` is a lock's.
+pub const SEMAPHORE: &[u8] = b"sem_t";
+
+/// Whether what the thread of `page` does is to be told. One load.
+#[inline(always)]
+pub fn is_on(page: &ThreadPage) -> bool {
+    page.tape.load(Relaxed) != OFF
+}
+
+/// The calling thread, whose page is `page`, does `what` with the condition variable or semaphore
+/// at `object`: [`Kind::Wait`], [`Kind::Woken`], [`Kind::GaveUp`], [`Kind::Signal`] or
+/// [`Kind::Broadcast`]. Nothing is counted. For signal handlers too.
+#[inline]
+pub fn tell(page: &ThreadPage, what: Kind, class: Class, object: usize) {
+    if is_on(page) {
+        write(page, what, object, class, matches!(what, Kind::Woken | Kind::GaveUp));
+    }
+}
+
+/// Writes an event, if the thread is recorded. `slept`: for the lock or the signal, just before.
 #[inline(never)]
 fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) {
     let state = page.tape.load(Relaxed);
@@ -252,8 +288,9 @@ impl Tape {
             self.off(now);
         }
         let gap = now.saturating_sub(self.last.load(Relaxed));
-        let waited = matches!(kind, Kind::Grant | Kind::GaveUp);
-        let enters = matches!(kind, Kind::AskRead | Kind::AskWrite | Kind::Grant);
+        use Kind::{AskRead, AskWrite, Broadcast, GaveUp, Grant, Signal, Wait, Woken};
+        let waited = matches!(kind, Grant | GaveUp | Woken);
+        let enters = matches!(kind, AskRead | AskWrite | Grant | Wait | Woken | Signal | Broadcast);
         // Of its own accord it looks where no section is made longer.
         let is_due = !enters && now.saturating_sub(self.looked.load(Relaxed)) > LOOK_NS;
         let mut looked = None;

@@ -77,6 +77,9 @@ pub trait Companion<P: Platform> {
         None
     }
 
+    /// The waiter runs again, and is about to take the lock: it was signalled, or has given up.
+    fn awake(&self, _signalled: bool) {}
+
     /// The waiter, which is about to take that mutex, was moved into its queue at `moment`
     /// ([`Platform::now`]).
     fn moved(&self, _moment: u64) {}
@@ -183,6 +186,7 @@ impl<P: Platform> RawCondvar<P> {
         unsafe { lock.release() };
 
         let slept = until.watching(me, || self.sleep(me, until));
+        lock.awake(slept.is_ok());
         match (slept, mutex) {
             (Ok(MOVED), Some(mutex)) => {
                 lock.moved(turn::pushed_at(me));

@@ -58,6 +58,8 @@ struct Open {
     window: Window,
     /// Locks that the thread holds or waits for.
     held: u32,
+    /// The condition variable or semaphore that the thread may wait for.
+    idle: Option<u32>,
 }
 
 impl<W: Write + Commit> Collector<W> {
@@ -104,7 +106,7 @@ impl<W: Write + Commit> Collector<W> {
     ) -> io::Result<()> {
         if event.kind == tape::Kind::Window {
             let window = Window { thread: event.value as u32, begin: event.at, events: Vec::new() };
-            let before = process.open.insert(tape, Open { window, held: 0 });
+            let before = process.open.insert(tape, Open { window, held: 0, idle: None });
             return before.map_or(Ok(()), |before| self.put(&before.window));
         }
         let (what, lock) = match event.kind {
@@ -121,9 +123,12 @@ impl<W: Write + Commit> Collector<W> {
         let Some(open) = process.open.get_mut(&tape) else { return Ok(()) };
         let end = open.window.events.last().map_or(open.window.begin, |last| last.at);
         open.window.events.push(recording::Event { at: event.at.max(end), what, lock });
-        open.note(what);
+        open.note(what, lock);
         let events = open.window.events.len();
-        if events >= LONG && open.held == 0 && what == What::Release || events >= LONGEST {
+        // A wait is in one window, so that its time is known to be one.
+        let (is_rest, longest) = if open.idle.is_some() { (false, 2 * LONGEST) } else { (open.held == 0, LONGEST) };
+        let is_end = matches!(what, What::Release | What::Woken | What::Signal | What::Broadcast);
+        if events >= LONG && is_rest && is_end || events >= longest {
             let next = Window { thread: open.window.thread, begin: event.at.max(end), events: Vec::new() };
             let whole = std::mem::replace(&mut open.window, next);
             self.put(&whole)?;
@@ -211,12 +216,19 @@ impl<W: Write + Commit> Collector<W> {
 }
 
 impl Open {
-    /// Keeps count of what the thread holds.
-    fn note(&mut self, what: What) {
+    /// Keeps count of what the thread holds, and what it waits for.
+    fn note(&mut self, what: What, lock: u32) {
         match what {
             What::Request(_) => self.held += 1,
+            What::GaveUp if self.idle == Some(lock) => {}
             What::GaveUp | What::Release => self.held = self.held.saturating_sub(1),
             _ => {}
+        }
+        match what {
+            What::Wait => self.idle = Some(lock),
+            // Its mutex, while it waits at a condition variable.
+            What::Release | What::Off(_) | What::Preempted(_) => {}
+            _ => self.idle = None,
         }
     }
 }
@@ -228,15 +240,22 @@ fn asked(kind: tape::Kind) -> What {
         tape::Kind::FailRead => What::Failed(Mode::Read),
         tape::Kind::FailWrite => What::Failed(Mode::Write),
         tape::Kind::GaveUp => What::GaveUp,
+        tape::Kind::Wait => What::Wait,
+        tape::Kind::Woken => What::Woken,
+        tape::Kind::Signal => What::Signal,
+        tape::Kind::Broadcast => What::Broadcast,
         _ => What::Grant,
     }
 }
 
-/// What a lock with this name, of whatever library of ours, is to a recording.
+/// What an object whose class is of the kind `name`, of whatever library of ours, is to a
+/// recording.
 fn sort(name: &str) -> Sort {
     let name = name.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     match () {
+        () if name.as_bytes() == tape::CONDITION => Sort::Condition,
+        () if name.as_bytes() == tape::SEMAPHORE => Sort::Semaphore,
         () if has(&["rwlock", "rwsem"]) => Sort::Lock(Kind::RwLock),
         () if has(&["spin", "mcs", "ticket", "ttas"]) || name == "hq" => Sort::Lock(Kind::Spin),
         () => Sort::Lock(Kind::Mutex),
@@ -269,5 +288,6 @@ mod tests {
         for name in ["mutex", "rtmutex", "Mutex", "FairMutex", "TreeRtMutex", "semaphore", ""] {
             assert_eq!(sort(name), Sort::Lock(Kind::Mutex), "{name}");
         }
+        assert_eq!(["condition", "sem_t"].map(sort), [Sort::Condition, Sort::Semaphore]);
     }
 }

@@ -81,3 +81,41 @@ fn what_another_process_writes_there_ends_no_recorder() {
     tape.drain(|event| assert_eq!(event, None));
     tape.drain(|event| panic!("{event:?}"));
 }
+
+#[test]
+fn a_wait_for_a_signal_is_no_time_off_the_cpu_and_counts_nothing() {
+    crate::open(b"test").expect("a segment");
+    let page = writer::mine().expect("this thread's");
+    let nap = || std::thread::sleep(core::time::Duration::from_millis(3));
+    tell(page, Kind::Signal, Class::NONE, 4);
+    page.tape.store(BEGIN, Relaxed);
+    for (what, object) in [(Kind::Signal, 5), (Kind::Wait, 6)] {
+        tell(page, what, Class::from_raw(7), object);
+    }
+    nap();
+    tell(page, Kind::Woken, Class::from_raw(7), 6);
+    // A gap that is not slept in.
+    let since = Linux::now();
+    while Linux::now() - since < 2 * GAP_NS {}
+    tell(page, Kind::Wait, Class::NONE, 8);
+    nap();
+    tell(page, Kind::GaveUp, Class::NONE, 8);
+    nap();
+    tell(page, Kind::Broadcast, Class::NONE, 9);
+    page.tape.store(OFF, Relaxed);
+    let mut seen = Vec::new();
+    mine(page).expect("it is recorded").drain(|event| seen.extend(event));
+    let told = seen.iter().filter(|event| !matches!(event.kind, Kind::Window | Kind::Preempted));
+    let told: Vec<(Kind, u64)> =
+        told.map(|event| (event.kind, if event.kind == Kind::Off { 0 } else { event.value })).collect();
+    use Kind::{Broadcast, GaveUp, Off, Signal, Wait, Woken};
+    assert_eq!(told, [(Signal, 5), (Wait, 6), (Woken, 6), (Wait, 8), (GaveUp, 8), (Off, 0), (Broadcast, 9)]);
+    let off = seen.iter().find(|event| event.kind == Off).expect("it slept once outside of a wait");
+    assert!((2_500_000..).contains(&off.value), "{off:?}");
+    assert!(seen.iter().filter(|event| event.value == 6).all(|event| event.class == 7));
+    assert_eq!(page.acquired[7].load(Relaxed), 0);
+    for number in 0..=u8::MAX {
+        assert!(Kind::of(number).is_none_or(|kind| kind as u8 == number));
+    }
+    assert_eq!(Kind::of(Broadcast as u8), Some(Broadcast));
+}
