@@ -119,7 +119,7 @@ fn named(recording: &Recording, sort: Sort, marks: &[&str]) {
     let found: Vec<&str> = of.collect();
     for mark in marks {
         let is = |(line, name): (usize, &&str)| name.contains(&format!("(signals.c:{})", line + 1));
-        let lines = source.lines().enumerate().filter(|(_, text)| text.contains(&format!("{mark}")));
+        let lines = source.lines().enumerate().filter(|(_, text)| text.contains(mark));
         let mut lines = lines.map(|(line, _)| line);
         assert!(lines.any(|line| found.iter().any(|name| is((line, name)))), "{mark}: {found:?}");
     }

@@ -78,13 +78,8 @@ pub enum Sort {
 
 impl Sort {
     /// All of them, in the order of their numbers in files.
-    pub const ALL: [Self; 5] = [
-        Self::Lock(Kind::Mutex),
-        Self::Lock(Kind::RwLock),
-        Self::Lock(Kind::Spin),
-        Self::Condition,
-        Self::Semaphore,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Lock(Kind::Mutex), Self::Lock(Kind::RwLock), Self::Lock(Kind::Spin), Self::Condition, Self::Semaphore];
 
     /// The name in files.
     pub const fn name(self) -> &'static str {

@@ -33,19 +33,8 @@ use super::{Class, Event, Mode, Recording, Sort, What, Window};
 use crate::error::Error;
 
 const FIRST: &str = "lockyard recording 1";
-const EVENTS: [&str; 11] = [
-    "request",
-    "grant",
-    "gave-up",
-    "release",
-    "failed",
-    "wait",
-    "woken",
-    "signal",
-    "broadcast",
-    "off",
-    "preempted",
-];
+const EVENTS: [&str; 11] =
+    ["request", "grant", "gave-up", "release", "failed", "wait", "woken", "signal", "broadcast", "off", "preempted"];
 
 impl Recording {
     /// The lines.
