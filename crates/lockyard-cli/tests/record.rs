@@ -23,8 +23,12 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn record(options: &[&str], out: &Path, what: &str) -> Command {
+    record_program(options, out, "recorded", what)
+}
+
+fn record_program(options: &[&str], out: &Path, name: &str, what: &str) -> Command {
     let mut command = Command::new(cargo_bin!("lockyard"));
-    command.arg("record").args(options).arg("--out").arg(out).arg("--").arg(program("recorded", "")).arg(what);
+    command.arg("record").args(options).arg("--out").arg(out).arg("--").arg(program(name, "")).arg(what);
     command.env("LOCKYARD_PRELOAD", library());
     command
 }
@@ -85,6 +89,79 @@ fn threads_that_come_and_go_and_a_child_of_fork_are_recorded() {
     assert_eq!(counts(&recorded("many"), Kind::Mutex, Mode::Write), [all, all]);
     let all = 2 * THREADS * ROUNDS + 1;
     assert_eq!(counts(&recorded("fork"), Kind::Mutex, Mode::Write), [all, all]);
+}
+
+/// What `tests/programs/signals.c` does, and what it said.
+#[track_caller]
+fn signals(what: &str) -> (Recording, String) {
+    let out = file(&what.replace(' ', "-"));
+    let Output { status, stdout, stderr } =
+        record_program(&[], &out, "signals", what).output().expect("the binary runs");
+    assert!(status.code() == Some(3), "{status}: {}", String::from_utf8_lossy(&stderr));
+    let recording = Recording::from_bytes("a", &std::fs::read(&out).expect("a file")).expect("a recording").0;
+    std::fs::remove_file(out).expect("it is there");
+    assert_eq!(recording.dropped, 0);
+    (recording, String::from_utf8(stdout).expect("UTF-8"))
+}
+
+/// How often `what` happened to objects of this sort.
+fn count(recording: &Recording, sort: Sort, what: What) -> usize {
+    let is = |lock: u32| recording.classes[recording.locks[lock as usize] as usize].sort == sort;
+    let events = recording.windows.iter().flat_map(|window| &window.events);
+    events.filter(|event| event.what == what && is(event.lock)).count()
+}
+
+/// The names of the classes of this sort are places of lines with these marks.
+#[track_caller]
+fn named(recording: &Recording, sort: Sort, marks: &[&str]) {
+    let source = std::fs::read_to_string(preloaded::source("signals")).expect("the source");
+    let of = recording.classes.iter().filter(|class| class.sort == sort).map(|class| class.name.as_str());
+    let found: Vec<&str> = of.collect();
+    for mark in marks {
+        let is = |(line, name): (usize, &&str)| name.contains(&format!("(signals.c:{})", line + 1));
+        let lines = source.lines().enumerate().filter(|(_, text)| text.contains(mark));
+        let mut lines = lines.map(|(line, _)| line);
+        assert!(lines.any(|line| found.iter().any(|name| is((line, name)))), "{mark}: {found:?}");
+    }
+    assert_eq!(found.len(), marks.len(), "{found:?}");
+}
+
+#[test]
+fn waits_at_condition_variables_and_their_signals_are_recorded() {
+    for what in ["conditions", "shared conditions"] {
+        let (recording, said) = signals(what);
+        let count = |what| count(&recording, Sort::Condition, what);
+        let said: Vec<usize> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        assert_eq!([count(What::Wait), count(What::Signal)], said[..], "{what}");
+        assert_eq!([count(What::Woken) + 1, count(What::GaveUp)], [said[0], 1], "{what}");
+        assert!(count(What::Broadcast) > 0, "{what}");
+        if what == "conditions" {
+            named(&recording, Sort::Condition, &["MARK filled", " emptied"]);
+        }
+        for window in &recording.windows {
+            let of = |event: &&lockyard_recording::recording::Event| {
+                !matches!(event.what, What::Release | What::Off(_) | What::Preempted(_))
+            };
+            let mut events = window.events.iter().filter(of).peekable();
+            while let Some(event) = events.next() {
+                let next = events.peek().filter(|next| next.lock == event.lock).map(|next| next.what);
+                let is_end = matches!(next, Some(What::Woken | What::GaveUp));
+                assert!(is_end == (event.what == What::Wait), "{what}: {event:?}, {next:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn units_of_semaphores_are_recorded_where_they_are_added_and_taken() {
+    // What `main` does itself comes on top.
+    let all = THREADS / 2 * 500 * 2;
+    for what in ["semaphores", "shared semaphores"] {
+        let (recording, _) = signals(what);
+        let count = |what| count(&recording, Sort::Semaphore, what);
+        assert_eq!([count(What::Signal), count(What::Wait), count(What::GaveUp)], [all + 1, all + 3, 1], "{what}");
+        named(&recording, Sort::Semaphore, &["MARK full", "MARK empty"]);
+    }
 }
 
 #[test]
