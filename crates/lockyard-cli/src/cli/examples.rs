@@ -142,8 +142,8 @@ Examples:
   lockyard record --time 10s --out app.lyr memcached -t 4
   lockyard record --pid 1234 --windows
 
-Read it with lockyard report, model or predict. Recorded are mutexes and rwlocks on the preload library, and the locks of programs linked \
-with liblockyard; not semaphores, spinlocks of pthread and condition variables, whose waits are time off the CPU. A running process must have been started \
+Read it with lockyard report, model or predict. Recorded are mutexes, rwlocks, condition variables and semaphores of pthread, and the locks of programs \
+linked with liblockyard, without its condition variables; not spinlocks of pthread. A running process must have been started \
 with lockyard run, stat or record. The program never waits for the file: where its events come too fast, windows end early, which is said. \
 A recorded thread asks the system for its CPU time: a sandbox must allow clock_gettime and getrusage.";
 
