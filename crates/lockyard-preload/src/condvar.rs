@@ -372,13 +372,9 @@ lockyard_segment::with_caller! {
 unsafe extern "C" fn signal_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
     Signalled::condition(cond, caller).tell(Kind::Signal);
     // SAFETY: a condition variable, as in C.
-    match unsafe { CondObject::at(cond) }.ours() {
-        Ok(queue) => {
-            queue.signal_told(segment::awaited);
-            0
-        }
-        Err(false) => 0,
+    match unsafe { CondObject::at(cond) }.ours().map(|queue| queue.signal_told(segment::awaited)) {
         Err(true) => real!(pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int),
+        _ => 0,
     }
 }
 
@@ -394,13 +390,9 @@ lockyard_segment::with_caller! {
 unsafe extern "C" fn broadcast_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
     Signalled::condition(cond, caller).tell(Kind::Broadcast);
     // SAFETY: a condition variable, as in C.
-    match unsafe { CondObject::at(cond) }.ours() {
-        Ok(queue) => {
-            queue.broadcast_told(segment::awaited);
-            0
-        }
-        Err(false) => 0,
+    match unsafe { CondObject::at(cond) }.ours().map(|queue| queue.broadcast_told(segment::awaited)) {
         Err(true) => real!(pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int),
+        _ => 0,
     }
 }
 

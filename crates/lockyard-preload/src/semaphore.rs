@@ -182,8 +182,8 @@ fn taken<T>(object: *const T) -> c_int {
     0
 }
 
-/// A `wait` for a semaphore of the C library's, as a cancellation point: may unwind. The recorder is
-/// told whether a unit was there.
+/// A `wait` for a semaphore of the C library's, as a cancellation point: may unwind. The recorder
+/// is told whether a unit was there.
 #[inline(always)]
 unsafe fn waits(semaphore: *mut sem_t, wait: impl FnOnce() -> c_int) -> c_int {
     if recorded().is_none() {
