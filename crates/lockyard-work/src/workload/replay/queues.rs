@@ -23,7 +23,8 @@
 //! wait lasts as long as the model says. At the end all are taken out.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use lockyard::platform::{Ordering, Word};
 use lockyard_recording::model::{Get, Put, Queue};
@@ -161,7 +162,7 @@ impl<M: Machine> Queues<M> {
             how = How::Woken;
             let side = queue.join();
             let idle = self.idle.fetch_add(1, Relaxed) + 1;
-            let looks = queue.units.load(Ordering::SeqCst) > 0 || self.over.load(Relaxed);
+            let looks = queue.units.load(Ordering::SeqCst) > 0 || self.over.load(SeqCst);
             if (looks || idle >= self.threads) && queue.leave(side) {
                 self.idle.fetch_sub(1, Relaxed);
                 if !looks {
@@ -191,7 +192,8 @@ impl<M: Machine> Queues<M> {
 
     /// No thread waits from here on.
     pub(super) fn end(&self) {
-        self.over.store(true, std::sync::atomic::Ordering::SeqCst);
+        // As units are: a get that is not seen waiting sees it.
+        self.over.store(true, SeqCst);
         for queue in &self.queues {
             while self.wake(queue) {}
         }
