@@ -5,7 +5,9 @@
 //! one inside another, are as many locks, each with its own part in an operation: drawing among
 //! them would lose the order. So a class is taken apart if it has at most [`FEW`] locks, and in
 //! [`SURE`] of the cases the lock that a thread takes next is told by the one it took last, as long
-//! as a model has room for them.
+//! as a model has room for them. So is a handful of condition variables or semaphores: one that
+//! says that there is something, and one that says that there is room, may be first used in one
+//! line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,21 +49,21 @@ impl Classes {
         let (next, owners) = (order.next, order.owners);
         for class in 0..recording.classes.len() {
             let locks: Vec<usize> = (0..classes.of.len()).filter(|&lock| classes.of[lock] == class).collect();
-            // Those that are taken in no whole section have no part.
-            let taken: Vec<usize> = locks.into_iter().filter(|&lock| next.contains_key(&(lock as u32))).collect();
+            let sort = recording.classes[class].sort;
+            let signalled = matches!(sort, Sort::Condition | Sort::Semaphore);
+            // Locks that are taken in no whole section have no part.
+            let has_part = |lock: &usize| signalled || next.contains_key(&(*lock as u32));
+            let taken: Vec<usize> = locks.into_iter().filter(has_part).collect();
             if !(2..=FEW).contains(&taken.len()) || classes.known.len() + taken.len() > MOST_PARTS {
                 continue;
             }
             let after = || taken.iter().filter_map(|&lock| next.get(&(lock as u32)));
             let all: u64 = after().flat_map(BTreeMap::values).sum();
             let told: u64 = after().filter_map(|after| after.values().max()).sum();
-            if all > 0 && told as f64 >= SURE * all as f64 && !each_alone(&taken, &owners) {
+            if signalled || all > 0 && told as f64 >= SURE * all as f64 && !each_alone(&taken, &owners) {
                 for (number, &lock) in taken.iter().enumerate() {
                     classes.of[lock] = classes.known.len();
-                    classes.known.push((
-                        format!("{} {}", recording.classes[class].name, number + 1),
-                        recording.classes[class].sort,
-                    ));
+                    classes.known.push((format!("{} {}", recording.classes[class].name, number + 1), sort));
                     classes.from.push(class);
                 }
             }

@@ -7,7 +7,8 @@
 //!   signals than operations, each recorded wait is one for the next of them.
 //! * **How early** an operation signals: by the time to a signal from the event before, and from it
 //!   to the next, in the median.
-//! * **At the beginning** a queue has so many units that it is empty where a thread first waits.
+//! * **At the beginning** a queue has so many units that it is empty where a thread first waits. Of
+//!   two condition variables whose roles signal each other, one has all units that go to and fro.
 //! * **Left out** is what no kept thread signals, or none waits for: such a wait is time off the
 //!   CPU, as one is whose time was up.
 
@@ -21,6 +22,8 @@ use crate::time::Times;
 
 /// A thread waits for a class from so many waits on: fewer may be its start and its end.
 const FEW: u64 = 3;
+/// And from one wait in so many sections on: rarer ones are no part of an operation.
+const SELDOM: u64 = 1_000;
 
 /// What a thread did with the objects of a class.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +46,8 @@ pub(super) struct Queues<'a> {
     classes: &'a Classes,
     /// By class and thread.
     uses: BTreeMap<(usize, u32), Use>,
+    /// Of each thread.
+    releases: BTreeMap<u32, u64>,
 }
 
 /// The threads of a role, and how many operations they did.
@@ -51,8 +56,11 @@ type Crew = (Vec<u32>, f64);
 impl<'a> Queues<'a> {
     pub(super) fn of(recording: &'a Recording, classes: &'a Classes) -> Self {
         let mut uses: BTreeMap<(usize, u32), Use> = BTreeMap::new();
+        let mut releases: BTreeMap<u32, u64> = BTreeMap::new();
         for window in &recording.windows {
             let mut since = BTreeMap::new();
+            let released = window.events.iter().filter(|event| event.what == What::Release).count();
+            *releases.entry(window.thread).or_default() += released as u64;
             for (place, event) in window.events.iter().enumerate().filter(|(_, event)| of_queue(event.what)) {
                 let one = uses.entry((classes.of[event.lock as usize], window.thread)).or_default();
                 match event.what {
@@ -74,7 +82,7 @@ impl<'a> Queues<'a> {
                 }
             }
         }
-        Self { recording, classes, uses }
+        Self { recording, classes, uses, releases }
     }
 
     fn sort(&self, class: usize) -> Sort {
@@ -84,12 +92,17 @@ impl<'a> Queues<'a> {
     /// The classes for which `thread` waits.
     pub(super) fn awaited(&self, thread: u32) -> BTreeSet<usize> {
         let mine = self.uses.iter().filter(|((_, of), _)| *of == thread);
-        mine.filter(|((class, _), one)| self.waits(*class, one) >= FEW).map(|((class, _), _)| *class).collect()
+        mine.filter(|((class, _), one)| self.waits(*class, one, &[thread])).map(|((class, _), _)| *class).collect()
     }
 
-    /// The waits that count.
-    fn waits(&self, class: usize, one: &Use) -> u64 {
-        if self.sort(class) == Sort::Semaphore { one.asked } else { one.woken }
+    /// Whether `threads` wait for `class`, by what they did with it.
+    fn waits(&self, class: usize, one: &Use, threads: &[u32]) -> bool {
+        let waits = if self.sort(class) == Sort::Semaphore { one.asked } else { one.woken };
+        waits >= FEW && waits.saturating_mul(SELDOM) >= self.released(threads)
+    }
+
+    fn released(&self, threads: &[u32]) -> u64 {
+        threads.iter().filter_map(|thread| self.releases.get(thread)).sum()
     }
 
     /// What all `threads` did with the objects of `class`.
@@ -113,12 +126,12 @@ impl<'a> Queues<'a> {
         let mut classes: Vec<usize> = self.uses.keys().map(|(class, _)| *class).collect();
         classes.dedup();
         classes.sort_by(|a, b| names[*a].cmp(&names[*b]));
-        let mut queues = Vec::new();
+        let (mut queues, mut kept) = (Vec::new(), Vec::new());
         for class in classes {
             let sums: Vec<Use> = crews.iter().map(|(threads, _)| self.sum(class, threads)).collect();
             let signals: u64 = sums.iter().map(|sum| sum.signals).sum();
             let broadcasts: u64 = sums.iter().map(|sum| sum.broadcasts).sum();
-            let waits = |role: usize| self.waits(class, &sums[role]) >= FEW;
+            let waits = |role: usize| self.waits(class, &sums[role], &crews[role].0);
             let waiting: f64 = (0..roles.len()).filter(|role| waits(*role)).map(|role| crews[role].1).sum();
             if waiting == 0.0 || signals + broadcasts == 0 || queues.len() >= MOST_PARTS {
                 for ((role, sum), (_, operations)) in roles.iter_mut().zip(&sums).zip(crews) {
@@ -153,51 +166,111 @@ impl<'a> Queues<'a> {
                     }
                 }
             }
-            let start = if all { 0 } else { self.start(class, crews, &gets) };
-            queues.push(Queue { name: names[class].clone(), start, condition: !semaphore });
+            kept.push((class, if all { Vec::new() } else { self.steps(class, crews, &gets) }));
+            queues.push(Queue { name: names[class].clone(), start: 0, condition: !semaphore });
         }
+        let starts = self.starts(&kept, roles);
+        queues.iter_mut().zip(starts).for_each(|(queue, start)| queue.start = start);
         queues
     }
 
-    /// The units of `class` at the beginning, where an operation of each role gets so many.
-    fn start(&self, class: usize, crews: &[Crew], gets: &[f64]) -> u32 {
+    /// What changes the units of `class`, and when: how many more or less, where an operation of
+    /// each role gets so many, and whether a wait finds none.
+    fn steps(&self, class: usize, crews: &[Crew], gets: &[f64]) -> Vec<Step> {
         let exact = self.sort(class) == Sort::Semaphore;
         let role_of = |thread: u32| crews.iter().position(|(threads, _)| threads.contains(&thread));
-        let mut releases = vec![0_u64; crews.len()];
+        let mut steps = Vec::new();
         for (window, role) in self.recording.windows.iter().filter_map(|one| Some((one, role_of(one.thread)?))) {
-            releases[role] += window.events.iter().filter(|event| event.what == What::Release).count() as u64;
-        }
-        // When, how many units more or less, and whether there is none.
-        let mut steps: Vec<(u64, f64, bool)> = Vec::new();
-        for (window, role) in self.recording.windows.iter().filter_map(|one| Some((one, role_of(one.thread)?))) {
-            let found = gets[role] * crews[role].1 / releases[role].max(1) as f64;
-            for (at, event) in window.events.iter().enumerate() {
+            let found = gets[role] * crews[role].1 / self.released(&crews[role].0).max(1) as f64;
+            for (place, event) in window.events.iter().enumerate() {
                 let mine = of_queue(event.what) && self.classes.of[event.lock as usize] == class;
+                let at = event.at;
                 match event.what {
-                    What::Signal if mine => steps.push((event.at, 1.0, false)),
+                    What::Signal if mine => steps.push(Step { at, units: 1.0, class, empty: false }),
                     What::Wait if mine => {
-                        let later = window.events[at + 1..].iter().filter(|later| of_queue(later.what));
-                        let sleeps = later.map(|later| (later.lock, later.what)).find(|(lock, _)| *lock == event.lock);
-                        let sleeps = sleeps.is_some_and(|(_, what)| what == What::Woken);
-                        steps.push((event.at, if exact { -1.0 } else { 0.0 }, sleeps));
+                        let later = window.events[place + 1..].iter().filter(|later| of_queue(later.what));
+                        let next = later.map(|later| (later.lock, later.what)).find(|(lock, _)| *lock == event.lock);
+                        let empty = next.is_some_and(|(_, what)| what == What::Woken);
+                        steps.push(Step { at, units: if exact { -1.0 } else { 0.0 }, class, empty });
                     }
-                    What::Release if !exact => steps.push((event.at, -found, false)),
+                    What::Release if !exact => steps.push(Step { at, units: -found, class, empty: false }),
                     _ => {}
                 }
             }
         }
-        steps.sort_by_key(|step| step.0);
-        let (mut units, mut least) = (0.0_f64, 0.0_f64);
-        for (_, change, empty) in steps {
-            if empty {
-                return (-units).clamp(0.0, f64::from(MOST_START)).round() as u32;
-            }
-            units += change;
-            least = least.min(units);
-        }
-        // No thread had to wait: there were at least so many.
-        (-least).clamp(0.0, f64::from(MOST_START)).round() as u32
+        steps.sort_by_key(|step| step.at);
+        steps
     }
+
+    /// The units of each class of `kept` at the beginning, whose steps they are.
+    fn starts(&self, kept: &[(usize, Vec<Step>)], roles: &[Role]) -> Vec<u32> {
+        let mut starts: Vec<u32> = kept.iter().map(|(_, steps)| first(steps)).collect();
+        let hands = |from: usize, to: usize| {
+            let gets = |role: &Role| role.gets.iter().any(|get| get.queue == from);
+            roles.iter().any(|role| gets(role) && role.puts.iter().any(|put| put.queue == to && !put.all))
+        };
+        for a in 0..kept.len() {
+            for b in a + 1..kept.len() {
+                let exact = [a, b].iter().any(|&queue| self.sort(kept[queue].0) == Sort::Semaphore);
+                if exact || !hands(a, b) || !hands(b, a) {
+                    continue;
+                }
+                // The one that is found empty first had none.
+                let when = |queue: usize| kept[queue].1.iter().find(|step| step.empty).map_or(u64::MAX, |step| step.at);
+                let (none, all) = if when(a) <= when(b) { (a, b) } else { (b, a) };
+                if let Some(room) = room(&kept[all].1, &kept[none].1) {
+                    (starts[none], starts[all]) = (0, room);
+                }
+            }
+        }
+        starts
+    }
+}
+
+/// See [`Queues::steps`].
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    at: u64,
+    units: f64,
+    class: usize,
+    empty: bool,
+}
+
+/// The units at the beginning, so that there are none at the first wait.
+fn first(steps: &[Step]) -> u32 {
+    let (mut units, mut least) = (0.0_f64, 0.0_f64);
+    for step in steps {
+        if step.empty {
+            return whole(-units);
+        }
+        units += step.units;
+        least = least.min(units);
+    }
+    // No thread had to wait: there were at least so many.
+    whole(-least)
+}
+
+/// How many units go to and fro between two queues: what one has, in the median, from a wait that
+/// finds it empty to the next that finds the other empty. What is not told exactly adds up to
+/// little in between.
+fn room(steps: &[Step], others: &[Step]) -> Option<u32> {
+    let class = steps.first()?.class;
+    let mut both: Vec<Step> = steps.iter().chain(others.iter().filter(|step| step.empty)).copied().collect();
+    both.sort_by_key(|step| step.at);
+    let (mut units, mut had) = (None, Vec::new());
+    for step in both {
+        match (step.class == class, step.empty) {
+            (true, true) => units = Some(0.0),
+            (true, false) => units = units.map(|units| units + step.units),
+            (false, _) => had.extend(units.take()),
+        }
+    }
+    had.sort_by(f64::total_cmp);
+    had.get(had.len() / 2).map(|units| whole(*units))
+}
+
+fn whole(units: f64) -> u32 {
+    units.clamp(0.0, f64::from(MOST_START)).round() as u32
 }
 
 fn of_queue(what: What) -> bool {
@@ -273,6 +346,34 @@ mod tests {
         assert!(model.roles.iter().any(|role| role.puts.first().is_some_and(|put| put.count == 1.0)));
     }
 
+    /// The consumer finds nothing at first; from then on each of the two finds the buffer empty or
+    /// full by turns. Both condition variables are of one class.
+    #[test]
+    fn two_condition_variables_of_one_line_are_a_buffer() {
+        const ROOM: u64 = 6;
+        let head = "lockyard recording 1\nclass mutex M\nclass condition C\nlock 0\nlock 1\nlock 1\n";
+        let (mut puts, mut gets) = ("window 1 0\n".to_owned(), "window 2 0\n".to_owned());
+        let section = |out: &mut String, thread: u32, at: u64, signal: u32| {
+            let _ = write!(
+                out,
+                "{at} {thread} request 0 write\n{} {thread} release 0\n{} {thread} signal {signal}\n",
+                at + 2,
+                at + 3
+            );
+        };
+        for turn in 0..40 {
+            let begin = turn * 1000;
+            let _ = write!(gets, "{begin} 2 wait 1\n{} 2 woken 1\n", begin + 95);
+            (0..ROOM).for_each(|one| section(&mut puts, 1, begin + 10 + 10 * one, 1));
+            let _ = write!(puts, "{} 1 wait 2\n{} 1 woken 2\n", begin + 90, begin + 200);
+            (0..ROOM).for_each(|one| section(&mut gets, 2, begin + 100 + 10 * one, 2));
+        }
+        let recording = Recording::from_text("a", &format!("{head}{puts}{gets}")).unwrap();
+        let model = recording.model(None).unwrap();
+        let queues: Vec<(&str, u32)> = model.queues.iter().map(|queue| (queue.name.as_str(), queue.start)).collect();
+        assert_eq!(queues, [("C 1", 0), ("C 2", ROOM as u32)], "{model}");
+    }
+
     #[test]
     fn broadcasts_are_for_those_that_wait() {
         let puts = thread(1, 0, 40, |_, at| format!("{} 1 broadcast 2\n", at + 30));
@@ -288,5 +389,16 @@ mod tests {
         let waits = thread(2, 0, 40, |_, at| format!("{} 2 wait 2\n{} 2 woken 2\n", at + 25, at + 65));
         let model = model(&waits);
         assert_eq!((model.queues.len(), model.roles[0].gets.len(), model.roles[0].wait.mean()), (0, 0, 40.0));
+    }
+
+    #[test]
+    fn a_wait_in_thousands_of_sections_makes_no_role() {
+        let puts = thread(1, 0, 5000, |_, at| format!("{} 1 signal 2\n", at + 30));
+        let gets = thread(2, 0, 5000, |round, at| {
+            let text = format!("{} 2 wait 2\n{} 2 woken 2\n", at + 25, at + 35);
+            if round % 1250 == 9 { text } else { String::new() }
+        });
+        let model = model(&format!("{puts}{gets}"));
+        assert_eq!((model.queues.len(), model.roles.len(), model.roles[0].threads), (0, 1, 2.0), "{model}");
     }
 }
