@@ -183,10 +183,10 @@ fn taken<T>(object: *const T) -> c_int {
 }
 
 /// A `wait` for a semaphore of the C library's, as a cancellation point: may unwind. The recorder
-/// is told whether a unit was there.
+/// is told whether a unit was there. A time that is none is refused by the C library.
 #[inline(always)]
-unsafe fn waits(semaphore: *mut sem_t, wait: impl FnOnce() -> c_int) -> c_int {
-    if recorded().is_none() {
+unsafe fn waits(semaphore: *mut sem_t, has_time: bool, wait: impl FnOnce() -> c_int) -> c_int {
+    if !has_time || recorded().is_none() {
         return wait();
     }
     pthread_testcancel();
@@ -199,6 +199,12 @@ unsafe fn waits(semaphore: *mut sem_t, wait: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
     told(semaphore).tell_around(wait)
+}
+
+/// Whether `at` is a time.
+unsafe fn is_time(at: *const timespec) -> bool {
+    // SAFETY: a time or null, as in C.
+    unsafe { at.as_ref() }.is_some_and(|at| (0..1_000_000_000).contains(&at.tv_nsec))
 }
 
 /// Sets errno, as these functions do. 0 for success, otherwise −1.
@@ -344,7 +350,7 @@ pub unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
         None => {
             let wait = || real!(sem_wait(semaphore: *mut sem_t) -> c_int);
             // SAFETY: a semaphore, as in C.
-            unsafe { waits(semaphore, wait) }
+            unsafe { waits(semaphore, true, wait) }
         }
     }
 }
@@ -362,7 +368,7 @@ pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: *mut sem_t, at: *const 
         None => {
             let wait = || real!(sem_timedwait(semaphore: *mut sem_t, at: *const timespec) -> c_int);
             // SAFETY: a semaphore, as in C.
-            unsafe { waits(semaphore, wait) }
+            unsafe { waits(semaphore, is_time(at), wait) }
         }
     }
 }
@@ -381,7 +387,7 @@ pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: *mut sem_t, clock: cloc
         None => {
             let wait = || real!(sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, at: *const timespec) -> c_int);
             // SAFETY: a semaphore, as in C.
-            unsafe { waits(semaphore, wait) }
+            unsafe { waits(semaphore, deadline::knows(clock) && is_time(at), wait) }
         }
     }
 }
