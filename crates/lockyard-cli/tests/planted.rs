@@ -95,6 +95,14 @@ fn a_long_hold_after_a_signal_is_named() {
     told("signalled", &parts);
 }
 
+/// All wait for the mutex since the broadcast, and for each other: not for the thread that signals.
+#[test]
+fn threads_that_a_broadcast_wakes_wait_for_each_other() {
+    let herded = place("herded", "herded");
+    let parts = ["Locks cost this program ", &format!("asked for in {herded}"), &format!("held from {herded} for ")];
+    told("herd", &parts.map(str::to_owned));
+}
+
 #[test]
 fn a_convoy_is_named() {
     let report = told(

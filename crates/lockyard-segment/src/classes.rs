@@ -117,7 +117,7 @@ pub(crate) fn count() -> usize {
 pub(crate) fn describe(index: usize, record: &ClassRecord) {
     let identity = &IDENTITIES[index];
     record.site.store(identity.site.load(Relaxed), Relaxed);
-    record.tally.locks.store(identity.locks.load(Relaxed), Relaxed);
+    record.tally.locks.fetch_max(identity.locks.load(Relaxed), Relaxed);
     record.kind.copy_from(&identity.kind);
     record.name.copy_from(&identity.name);
 }

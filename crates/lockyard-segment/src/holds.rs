@@ -156,8 +156,11 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     if since & TIMED != 0 {
         let now = Linux::now();
         page.ending.store(now, Relaxed);
-        if page.signalled.load(Relaxed) == lock as u64 {
+        let signalled = page.signalled.load(Relaxed) == lock as u64;
+        if signalled {
             page.signalled.store(0, Relaxed);
+        }
+        if signalled || since & AWAITED != 0 {
             let (recent, tag) = recent(lock);
             let next = recent.made.fetch_add(1, Relaxed) as usize % RECENT;
             recent.at[next].store(tag | now & !TAG, Relaxed);
@@ -165,7 +168,7 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     }
 }
 
-/// The last times at which locks were released whose holders others had signalled waiters of.
+/// The last times at which locks were released for which others waited.
 struct Recent {
     made: AtomicU64,
     /// In the highest bits a part of the lock's address.
@@ -184,15 +187,13 @@ fn recent(lock: usize) -> (&'static Recent, u64) {
     (&RELEASED[(mixed >> 40) as usize % RELEASED.len()], mixed & TAG)
 }
 
-/// How long after `moment` a holder for whose lock a waiter was signalled released `lock` for the
-/// first time. `None`: that is not known, or no longer.
+/// How long after `moment` a thread last released `lock`, for which others waited. `None`: no
+/// thread has since, or that is no longer known.
 pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
     let (recent, tag) = recent(lock);
     let times = recent.at.each_ref().map(|time| time.load(Relaxed));
     let after = |time: &u64| (time & TAG == tag).then(|| (time & !TAG).checked_sub(moment & !TAG)).flatten();
-    // Where all are later the first may be gone.
-    let known = times.iter().any(|time| after(time).is_none());
-    times.iter().filter_map(after).min().filter(|_| known)
+    times.iter().filter_map(after).max()
 }
 
 /// A thread that was signalled waits from now on for `lock`, if the thread with `page` holds it:

@@ -297,6 +297,8 @@ impl ThreadPage {
     /// has left goes: it ended without a release. Its last wait stays, until it is counted.
     pub(crate) fn begin_anew(&self, thread: u32, recorded: bool) {
         self.waiting.store(0, Relaxed);
+        self.signalled.store(0, Relaxed);
+        self.ending.store(0, Relaxed);
         self.name.set(b"");
         self.tape.store(if recorded { state::BEGIN } else { state::OFF }, Relaxed);
         self.thread.store(thread.into(), Relaxed);

@@ -49,7 +49,7 @@ pub fn class_at(kind: &[u8], address: usize) -> Class {
 pub fn joined(class: Class) {
     let locks = classes::joined(class);
     if let Some(tally) = tally(class) {
-        tally.locks.store(locks, Relaxed);
+        tally.locks.fetch_max(locks, Relaxed);
     }
 }
 
@@ -200,8 +200,9 @@ pub fn awaited(lock: usize) {
 const BRIEF_NS: u64 = 1_000;
 
 /// The calling thread has taken the lock at `lock`, into whose queue another had put it at `since`,
-/// asleep. It has waited until the thread released the lock that [held](awaited) it then. (What
-/// came after that was the way to a CPU.) `others` still wait.
+/// asleep. It has waited until the lock was last released: by the thread that [held](awaited) it
+/// then, or by one that was before it in the queue. (What came after that was the way to a CPU.)
+/// `others` still wait.
 #[cold]
 pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
     let Some(page) = mine() else { return };

@@ -16,7 +16,7 @@ use lockyard_segment::Sample;
 use lockyard_segment::histogram;
 use lockyard_segment::sample::{CallerSample, ClassSample, Counts};
 
-use super::facts::{Facts, LONG, called, holders, percent};
+use super::facts::{Facts, LONG, called, holders, percent, standing};
 use super::numbers;
 
 /// A hold that is not a short section, in nanoseconds.
@@ -99,7 +99,10 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     let holds = Holds::of(facts, class);
     if class.waiting.sum_ns > counts.wait_ns && class.waiting.longest_ns >= LONG {
         return match class.waiting.holder {
-            0 => "No thread is seen to hold it: its holder may have ended without a release.".to_owned(),
+            // What the first to wait was told: the lock may have had no owner just then.
+            0 if standing(facts, class).is_none() => "No thread is seen to hold it: \
+                its holder may have ended without a release, or is not counted so far."
+                .to_owned(),
             _ => "Look at what that thread does, and why it does not release the lock.".to_owned(),
         };
     }

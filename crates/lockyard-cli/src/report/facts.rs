@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockyard_segment::Sample;
-use lockyard_segment::sample::{CallerSample, ClassSample};
+use lockyard_segment::sample::{CallerSample, ClassSample, ThreadSample};
 
 use super::numbers;
 use crate::follow::Known;
@@ -81,4 +81,21 @@ pub(super) fn holders(class: &ClassSample) -> Vec<&CallerSample> {
     let mut holders: Vec<_> = class.callers.iter().filter(|caller| caller.hold_ns > 0).collect();
     holders.sort_by_key(|caller| std::cmp::Reverse(caller.hold_ns));
     holders
+}
+
+/// The thread that still holds what threads have waited for longest, and where it took it.
+pub(super) fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<(&'a ThreadSample, String)> {
+    let of_class = |thread: &&ThreadSample| {
+        let wait = thread.waits.as_ref();
+        let of = wait.and_then(|wait| facts.sample.classes.get(wait.class));
+        of.is_some_and(|of| std::ptr::eq(of, class))
+    };
+    let waiters = facts.sample.waiters.iter().filter(of_class);
+    let (waiter, wait) =
+        waiters.filter_map(|thread| Some((thread, thread.waits.as_ref()?))).max_by_key(|(_, wait)| wait.ns)?;
+    // The same address is another lock in another process.
+    facts.sample.waiters.iter().filter(|thread| thread.process == waiter.process).find_map(|thread| {
+        let hold = thread.holds.iter().find(|hold| hold.lock == wait.lock)?;
+        Some((thread, facts.symbols.line(&hold.place)))
+    })
 }

@@ -15,9 +15,9 @@
 //! they waited, and by what they made others wait.
 
 use lockyard_segment::Sample;
-use lockyard_segment::sample::{ClassSample, ThreadSample};
+use lockyard_segment::sample::ClassSample;
 
-use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent};
+use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent, standing};
 use super::{advice, numbers};
 use crate::deadlock::{self, Link};
 use crate::session;
@@ -168,23 +168,6 @@ fn waiting_places(facts: &Facts<'_>, class: &ClassSample) -> String {
     place.map_or_else(String::new, |wait| format!(", asked for in {}", facts.symbols.line(&wait.place)))
 }
 
-/// The thread that still holds what threads have waited for longest, and where it took it.
-fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<(&'a ThreadSample, String)> {
-    let of_class = |thread: &&ThreadSample| {
-        let wait = thread.waits.as_ref();
-        let of = wait.and_then(|wait| facts.sample.classes.get(wait.class));
-        of.is_some_and(|of| std::ptr::eq(of, class))
-    };
-    let waiters = facts.sample.waiters.iter().filter(of_class);
-    let (waiter, wait) =
-        waiters.filter_map(|thread| Some((thread, thread.waits.as_ref()?))).max_by_key(|(_, wait)| wait.ns)?;
-    // The same address is another lock in another process.
-    facts.sample.waiters.iter().filter(|thread| thread.process == waiter.process).find_map(|thread| {
-        let hold = thread.holds.iter().find(|hold| hold.lock == wait.lock)?;
-        Some((thread, facts.symbols.line(&hold.place)))
-    })
-}
-
 /// The thread that holds it, and where.
 fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
     if class.waiting.longest_ns >= LONG && class.waiting.sum_ns > class.counts.wait_ns {
@@ -256,7 +239,7 @@ mod tests {
     use std::time::Duration;
 
     use lockyard_segment::histogram::bucket;
-    use lockyard_segment::sample::{CallerSample, Counts, Hold, Place, Wait};
+    use lockyard_segment::sample::{CallerSample, Counts, Hold, Place, ThreadSample, Wait};
 
     use super::*;
     use crate::follow::Known;

@@ -21,3 +21,4 @@
 #define PTHREAD_COND_INITIALIZER LY_COND_INIT
 #define pthread_cond_wait ly_cond_wait
 #define pthread_cond_signal ly_cond_signal
+#define pthread_cond_broadcast ly_cond_broadcast

@@ -222,6 +222,37 @@ __attribute__((noinline)) static void *teller(void *nothing)
     return nothing;
 }
 
+// Woken together, they have the lock one after the other.
+static int awake;
+
+__attribute__((noinline)) static void *herded(void *nothing)
+{
+    pthread_mutex_lock(&table);
+    for (int round = 0; round < 20; round++) {
+        awake++;
+        while (told == round)
+            pthread_cond_wait(&turn, &table); // MARK herded
+        nap(5000);
+    }
+    pthread_mutex_unlock(&table);
+    return nothing;
+}
+
+__attribute__((noinline)) static void *herder(void *nothing)
+{
+    for (int round = 0; round < 20;) {
+        nap(200);
+        pthread_mutex_lock(&table);
+        if (awake == FEW) {
+            awake = 0;
+            told = ++round;
+            pthread_cond_broadcast(&turn);
+        }
+        pthread_mutex_unlock(&table);
+    }
+    return nothing;
+}
+
 static void run(void *(*first)(void *), int firsts, void *(*second)(void *), int seconds)
 {
     pthread_t threads[THREADS];
@@ -268,6 +299,8 @@ int main(int words, char **word)
         run(quick, THREADS - 1, flusher, 1);
     else if (!strcmp(what, "signalled"))
         run(listener, 1, teller, 1);
+    else if (!strcmp(what, "herd"))
+        run(herded, FEW, herder, 1);
     else if (!strcmp(what, "retaken"))
         run(sleeper, 1, retaker, 1);
     else if (!strcmp(what, "deadlock")) {

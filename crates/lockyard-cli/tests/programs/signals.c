@@ -108,6 +108,10 @@ int main(int count, char **words) {
             abort();
         if (sem_timedwait(&full, soon()) == 0 || errno != ETIMEDOUT)
             abort();
+        /* A time that is none: refused, though a unit is there. */
+        struct timespec none = {0, -1};
+        if (sem_timedwait(&empty, &none) == 0 || errno != EINVAL)
+            abort();
         signal(SIGUSR1, handle);
         errno = 77;
         raise(SIGUSR1);

@@ -3,8 +3,8 @@
 //! | word | meaning | changed by |
 //! |---|---|---|
 //! | `units` | what is there to be had | a put adds; a get takes one if there is one |
-//! | `waiting` | threads that wait, or are about to | a get adds itself; the thread that takes it out subtracts |
-//! | `wakes` | threads that were taken out, and have not seen it | the thread that took one out adds; a woken get subtracts |
+//! | `waiting` | threads that wait, or are about to | a get adds itself; a put takes it out |
+//! | `wakes` | threads that were taken out | the put adds; a get that has seen it subtracts |
 //!
 //! A get that finds no unit adds itself to `waiting`, and looks again. A put adds units, and then
 //! takes as many threads out of `waiting` as it finds there, up to the units. So one of the two
