@@ -156,30 +156,49 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     if since & TIMED != 0 {
         let now = Linux::now();
         page.ending.store(now, Relaxed);
-        let signalled = page.signalled.load(Relaxed) == lock as u64;
-        if signalled {
+        let marks = page.signalled.load(Relaxed);
+        if marks & !MARKS == lock as u64 {
             page.signalled.store(0, Relaxed);
-        }
-        if signalled || since & AWAITED != 0 {
             let (recent, tag) = recent(lock);
-            let next = recent.made.fetch_add(1, Relaxed) as usize % RECENT;
-            recent.at[next].store(tag | now & !TAG, Relaxed);
+            if marks & SIGNALLED != 0 {
+                let next = recent.made.fetch_add(1, Relaxed) as usize % RECENT;
+                recent.at[next].store(tag | now & !TAG, Relaxed);
+            }
+            if marks & SERVED != 0 {
+                recent.served.store(tag | now & !TAG, Relaxed);
+            }
         }
     }
 }
 
-/// The last times at which locks were released for which others waited.
+/// Of [`ThreadPage::signalled`], whose other bits are a lock's address: a waiter was signalled for
+/// the lock while the thread held it.
+const SIGNALLED: u64 = 1;
+/// The thread has got the lock out of its queue, as one that was signalled, and others wait in it.
+const SERVED: u64 = 2;
+const MARKS: u64 = SIGNALLED | SERVED;
+
+/// The last times at which locks were released. In their highest bits a part of the lock's address.
 struct Recent {
     made: AtomicU64,
-    /// In the highest bits a part of the lock's address.
+    /// By holders for whose locks waiters had been signalled.
     at: [AtomicU64; RECENT],
+    /// By the last holder that came out of a queue with others in it, and when that was put there.
+    served: AtomicU64,
+    pushed: AtomicU64,
 }
 
 const RECENT: usize = 4;
 const TAG: u64 = !0 << 56;
 /// By another part of the address.
-static RELEASED: [Recent; 64] =
-    [const { Recent { made: AtomicU64::new(0), at: [const { AtomicU64::new(0) }; RECENT] } }; 64];
+static RELEASED: [Recent; 64] = [const {
+    Recent {
+        made: AtomicU64::new(0),
+        at: [const { AtomicU64::new(0) }; RECENT],
+        served: AtomicU64::new(0),
+        pushed: AtomicU64::new(0),
+    }
+}; 64];
 
 /// Where the releases of `lock` are, and the highest bits of its times.
 fn recent(lock: usize) -> (&'static Recent, u64) {
@@ -187,13 +206,21 @@ fn recent(lock: usize) -> (&'static Recent, u64) {
     (&RELEASED[(mixed >> 40) as usize % RELEASED.len()], mixed & TAG)
 }
 
-/// How long after `moment` a thread last released `lock`, for which others waited. `None`: no
-/// thread has since, or that is no longer known.
+/// How long a thread has waited for `lock` that was signalled at `moment`, and is served from its
+/// queue now: until the holder of then released it for the first time, and until the last one
+/// did that was before it in the queue. Releases by threads that took it past the queue are none of
+/// its wait: it was on the way to a CPU. `None`: that is not known, or no longer.
 pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
     let (recent, tag) = recent(lock);
     let times = recent.at.each_ref().map(|time| time.load(Relaxed));
     let after = |time: &u64| (time & TAG == tag).then(|| (time & !TAG).checked_sub(moment & !TAG)).flatten();
-    times.iter().filter_map(after).max()
+    // Where all are later the first may be gone.
+    let known = times.iter().any(|time| time & !TAG < moment & !TAG);
+    let first = times.iter().filter_map(after).min().filter(|_| known);
+    // One that was put there later has passed this thread, which was on the way to a CPU.
+    let pushed = recent.pushed.load(Relaxed);
+    let is_before = pushed & TAG == tag && pushed & !TAG <= moment & !TAG;
+    first.max(after(&recent.served.load(Relaxed)).filter(|_| is_before))
 }
 
 /// A thread that was signalled waits from now on for `lock`, if the thread with `page` holds it:
@@ -201,9 +228,19 @@ pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
 pub(crate) fn signalled(page: &ThreadPage, lock: usize) -> bool {
     let holds = mark_noted(page, lock);
     if holds {
-        page.signalled.store(lock as u64, Relaxed);
+        let marks = page.signalled.load(Relaxed);
+        let served = if marks & !MARKS == lock as u64 { marks & SERVED } else { 0 };
+        page.signalled.store(lock as u64 | SIGNALLED | served, Relaxed);
     }
     holds
+}
+
+/// The thread with `page` was put into the queue of `lock` at `since`, as one that was signalled,
+/// and has the lock; others wait in that queue.
+pub(crate) fn served(page: &ThreadPage, lock: usize, since: u64) {
+    let (recent, tag) = recent(lock);
+    recent.pushed.store(tag | since & !TAG, Relaxed);
+    page.signalled.store(lock as u64 | SERVED, Relaxed);
 }
 
 /// Takes note number `at` out; `last` is the last one.

@@ -16,7 +16,7 @@ use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
 use crate::holds::{
-    AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, note, released_after, released_plainly,
+    AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, note, released_after, released_plainly, served,
     signalled, timed,
 };
 use crate::layout::{ThreadPage, WITH_DEADLINE};
@@ -200,8 +200,8 @@ pub fn awaited(lock: usize) {
 const BRIEF_NS: u64 = 1_000;
 
 /// The calling thread has taken the lock at `lock`, into whose queue another had put it at `since`,
-/// asleep. It has waited until the lock was last released: by the thread that [held](awaited) it
-/// then, or by one that was before it in the queue. (What came after that was the way to a CPU.)
+/// asleep. It has waited until the lock was released by the thread that [held](awaited) it then,
+/// and by those that were before it in the queue. (What came after that was the way to a CPU.)
 /// `others` still wait.
 #[cold]
 pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
@@ -222,6 +222,9 @@ pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others
     let is_timed = others || waited.is_some();
     let awaited = if others { AWAITED } else { 0 };
     note(page, caller, lock, is_timed.then(|| timed(Linux::now()) | awaited));
+    if others {
+        served(page, lock, since);
+    }
 }
 
 /// The thread that holds a lock, as far as the lock knows.
