@@ -2,8 +2,18 @@
 //!
 //! Classes have numbers for the life of the process, whatever becomes of segments: a static table
 //! has their names, which [`open`](crate::open) copies.
+//!
+//! | `Identity::state` | the class | stored by |
+//! |---|---|---|
+//! | [`BLANK`] | has no names yet | |
+//! | [`NAMED`] | a segment that opens copies its names | the maker |
+//! | [`KNOWN`] | is found; every open segment has its names | the maker |
+//!
+//! The maker stores `NAMED`, then looks for a segment; an opener stores the segment, then looks for
+//! `NAMED`. A fence between each two: one of them sees the other, and copies. A reader therefore
+//! finds the names of every class that a lock has, unless the segment has no memory for them.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 
 use crate::layout::{CLASSES, ClassRecord, PATH, Text};
 use crate::site;
@@ -42,8 +52,12 @@ impl Class {
     }
 }
 
+const BLANK: u32 = 0;
+const NAMED: u32 = 1;
+const KNOWN: u32 = 2;
+
 struct Identity {
-    ready: AtomicU32,
+    state: AtomicU32,
     /// Locks that have got it.
     locks: AtomicU64,
     site: AtomicU64,
@@ -55,7 +69,14 @@ struct Identity {
 
 static IDENTITIES: [Identity; CLASSES] = [const {
     let (site, address) = (AtomicU64::new(0), AtomicU64::new(0));
-    Identity { ready: AtomicU32::new(0), locks: AtomicU64::new(0), site, address, kind: Text::new(), name: Text::new() }
+    Identity {
+        state: AtomicU32::new(BLANK),
+        locks: AtomicU64::new(0),
+        site,
+        address,
+        kind: Text::new(),
+        name: Text::new(),
+    }
 }; CLASSES];
 
 /// Classes that are left to names, however many places there are. (Threads that come at once may
@@ -63,7 +84,7 @@ static IDENTITIES: [Identity; CLASSES] = [const {
 const NAMES: usize = 32;
 
 /// Class numbers given out, number 0 included.
-static NAMED: AtomicU32 = AtomicU32::new(1);
+static GIVEN: AtomicU32 = AtomicU32::new(1);
 
 /// [`class`](crate::class); `publish` gets a class that is new.
 pub(crate) fn named(kind: &[u8], name: &[u8], site: usize, publish: fn(Class)) -> Class {
@@ -86,20 +107,23 @@ pub(crate) fn at(kind: &[u8], address: usize, publish: fn(Class)) -> Class {
 }
 
 fn known(kind: &[u8], same: impl Fn(&Identity) -> bool) -> Option<Class> {
-    let is = |identity: &Identity| identity.ready.load(Acquire) == 1 && same(identity) && identity.kind.is(kind);
+    let is = |identity: &Identity| identity.state.load(Acquire) == KNOWN && same(identity) && identity.kind.is(kind);
     IDENTITIES[..count()].iter().position(is).map(|index| Class(index as u8))
 }
 
 fn made(kind: &[u8], name: &[u8], site: usize, address: usize, publish: fn(Class)) -> Class {
-    let index = NAMED.fetch_update(AcqRel, Relaxed, |next| (next < CLASSES as u32).then_some(next + 1));
+    let index = GIVEN.fetch_update(AcqRel, Relaxed, |next| (next < CLASSES as u32).then_some(next + 1));
     let Ok(index) = index else { return Class::NONE };
     let identity = &IDENTITIES[index as usize];
     identity.site.store(site as u64, Relaxed);
     identity.address.store(address as u64, Relaxed);
     identity.kind.set(kind);
     identity.name.set(name);
-    identity.ready.store(1, Release);
+    identity.state.store(NAMED, Release);
+    // Before the look for a segment: see above.
+    fence(SeqCst);
     publish(Class(index as u8));
+    identity.state.store(KNOWN, Release);
     Class(index as u8)
 }
 
@@ -110,7 +134,14 @@ pub(crate) fn joined(class: Class) -> u64 {
 
 /// Classes that have a number.
 pub(crate) fn count() -> usize {
-    NAMED.load(Acquire).min(CLASSES as u32) as usize
+    GIVEN.load(Acquire).min(CLASSES as u32) as usize
+}
+
+/// The classes whose names are to be in a segment that has just been stored, 0 among them.
+pub(crate) fn with_names() -> impl Iterator<Item = usize> {
+    // After the store of the segment: see above.
+    fence(SeqCst);
+    (0..count()).filter(|&index| index == 0 || IDENTITIES[index].state.load(Acquire) != BLANK)
 }
 
 /// Copies the names of class `index` to `record`.
@@ -120,4 +151,23 @@ pub(crate) fn describe(index: usize, record: &ClassRecord) {
     record.tally.locks.fetch_max(identity.locks.load(Relaxed), Relaxed);
     record.kind.copy_from(&identity.kind);
     record.name.copy_from(&identity.name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recorder once read an event of a class that no segment had the names of yet, and took an
+    /// rwlock for a mutex.
+    #[test]
+    fn a_class_is_not_found_before_its_names_are_published() {
+        fn publish(class: Class) {
+            assert!(with_names().any(|index| index == class.index()), "an opener would not see it");
+            let found = known(b"rwlock", |identity| identity.name.is(b"published"));
+            assert_eq!(found, None);
+        }
+        let class = named(b"rwlock", b"published", 0, publish);
+        assert_ne!(class, Class::NONE);
+        assert_eq!(named(b"rwlock", b"published", 0, |_| panic!("it is known")), class);
+    }
 }

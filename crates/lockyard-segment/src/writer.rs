@@ -182,7 +182,7 @@ fn make() -> Result<(), Refused> {
     describe(shared, me);
     OWNER.store(me, Relaxed);
     BASE.store(base, Release);
-    for index in 0..classes::count() {
+    for index in classes::with_names() {
         publish(shared, index);
     }
     WATCHED.store(1, Relaxed);
