@@ -1,12 +1,9 @@
 //! `ly_cond_…`: [`lockyard::condvar`], for `ly_mutex_t`.
 
-use core::cell::Cell;
 use core::ffi::c_int;
 
 use libc::timespec;
 use lockyard::cancel::Until;
-use lockyard::condvar::Companion;
-use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
 use lockyard_segment as segment;
 
@@ -101,34 +98,7 @@ unsafe fn wait_until(
 /// `cond` and `mutex` point to theirs, the caller holds `mutex`, and others wait with no other one.
 unsafe fn wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, until: Until<'static, Linux>, site: Site) -> c_int {
     // SAFETY: the caller's promise.
-    let (cond, inner) = unsafe { (Holds::lock(cond), Holds::lock(mutex)) };
-    let held = Held { mutex: inner, moved: Cell::new(0) };
+    let (cond, held) = unsafe { (Holds::lock(cond), mutex::Held::new(mutex, site)) };
     // SAFETY: the caller's promise.
-    mutex::given_up(mutex, site, &held.moved, || unsafe { cond.wait(&held, until) }).code()
-}
-
-/// The mutex of a waiter, while it waits.
-struct Held<'a> {
-    mutex: &'a RawMutex<Linux>,
-    /// When the waiter was moved into the mutex's queue, or 0.
-    moved: Cell<u64>,
-}
-
-impl Companion<Linux> for Held<'_> {
-    fn acquire(&self) {
-        Companion::acquire(self.mutex);
-    }
-
-    unsafe fn release(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { Companion::release(self.mutex) };
-    }
-
-    fn mutex(&self) -> Option<&RawMutex<Linux>> {
-        Some(self.mutex)
-    }
-
-    fn moved(&self, moment: u64) {
-        self.moved.set(moment);
-    }
+    unsafe { cond.wait(&held, until) }.code()
 }

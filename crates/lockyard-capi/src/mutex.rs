@@ -1,9 +1,11 @@
 //! `ly_mutex_…`: [`lockyard::mutex`].
 
-use core::cell::Cell;
 use core::ffi::{c_char, c_int};
 
 use libc::timespec;
+use lockyard::condvar::Companion;
+use lockyard::mutex::RawMutex;
+use lockyard::platform::linux::Linux;
 use lockyard_segment::Holder;
 
 use crate::deadline;
@@ -91,14 +93,46 @@ pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
     0
 }
 
-/// Runs `wait`, which gives up the mutex that the caller, at `site`, holds, and takes it again;
-/// `moved`: since when it was in its queue, asleep, or 0.
-pub(crate) fn given_up<R>(mutex: *mut ly_mutex_t, site: Site, moved: &Cell<u64>, wait: impl FnOnce() -> R) -> R {
-    watch::giving(mutex);
-    watch::give(mutex);
-    let result = wait();
-    watch::moved(&KIND, place(mutex).at(site.now()), mutex, moved.get());
-    result
+/// The mutex of a thread that waits at a condition variable, at `site`.
+pub(crate) struct Held {
+    mutex: *mut ly_mutex_t,
+    site: Site,
+}
+
+impl Held {
+    /// The thread is about to wait.
+    ///
+    /// # Safety
+    /// It holds `mutex`, which lasts as long as the result.
+    pub(crate) unsafe fn new(mutex: *mut ly_mutex_t, site: Site) -> Self {
+        watch::idle(&KIND, place(mutex).at(site), mutex);
+        Self { mutex, site }
+    }
+
+    fn raw(&self) -> &RawMutex<Linux> {
+        // SAFETY: the promise of `new`.
+        unsafe { Holds::lock(self.mutex) }
+    }
+}
+
+impl Companion<Linux> for Held {
+    fn acquire(&self) {
+        let (mutex, place) = (self.raw(), place(self.mutex).at(self.site.now()));
+        watch::take(&KIND, place, self.mutex, || mutex.try_acquire(), || mutex.acquire());
+    }
+
+    unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { Companion::release(self.raw()) };
+    }
+
+    fn mutex(&self) -> Option<&RawMutex<Linux>> {
+        Some(self.raw())
+    }
+
+    fn adopted(&self, moment: u64) {
+        watch::moved(&KIND, place(self.mutex).at(self.site.now()), self.mutex, moment);
+    }
 }
 
 /// Names the class under which `lockyard stat` shows the mutex; all with the same name are one

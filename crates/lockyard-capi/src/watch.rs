@@ -328,16 +328,22 @@ pub(crate) fn at_once<T>(kind: &Kind, place: Place, lock: *mut T, attempt: impl 
     taken
 }
 
-/// The lock at `lock` was taken in another way. `since`: since when the thread was in its queue,
-/// asleep, or 0.
+/// The calling thread gives up the lock at `lock`, and sleeps until others put it into its queue,
+/// or wake it.
+pub(crate) fn idle<T>(kind: &Kind, place: Place, lock: *mut T) {
+    if place.is_watched() {
+        segment::releasing(lock.addr());
+        segment::released(lock.addr());
+        segment::idle(known(kind, place), lock.addr());
+    }
+}
+
+/// The lock at `lock`, in whose queue the calling thread was from `since` on, asleep, is its again.
 pub(crate) fn moved<T>(kind: &Kind, place: Place, lock: *mut T, since: u64) {
     if !place.is_watched() {
         return;
     }
     let (caller, lock) = (known(kind, place), lock.expose_provenance());
-    if since == 0 {
-        return kind.acquired(caller, lock);
-    }
     // SAFETY: the caller holds a lock of this kind.
     let others = unsafe { (kind.queued)(lock) } == Some(true);
     segment::acquired_after(caller, lock, since, others);

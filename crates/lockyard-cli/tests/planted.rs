@@ -95,6 +95,23 @@ fn a_long_hold_after_a_signal_is_named() {
     told("signalled", &parts);
 }
 
+/// The program ends while the signalled thread waits.
+#[test]
+fn a_wait_after_a_signal_that_does_not_end_is_named() {
+    let (waits, holds) = (place("left", "left"), place("leaver", "leaver"));
+    let asked = format!("asked for in {waits}");
+    let held = format!("held it since {holds}, and 1 thread waited to the end");
+    told("left", &["Locks cost this program ".to_owned(), asked, held]);
+}
+
+/// Nobody signals: the time of the waiter is up, and it needs the mutex.
+#[test]
+fn a_long_hold_after_a_timed_wait_is_named() {
+    let (waits, holds) = (place("poller", "poller"), place("keeper", "keeper"));
+    let (asked, held) = (format!("asked for in {waits}"), format!("held from {holds} for "));
+    told("polled", &["Locks cost this program ".to_owned(), asked, held]);
+}
+
 /// All wait for the mutex since the broadcast, and for each other: not for the thread that signals.
 #[test]
 fn threads_that_a_broadcast_wakes_wait_for_each_other() {
@@ -219,13 +236,23 @@ fn a_python_program_is_told_of_its_global_lock() {
 /// It never ends: the deadlock is told while it lasts, and once more when both are stopped.
 #[test]
 fn a_deadlock_is_named() {
-    deadlock_of(&program(""));
-    deadlock_of(&preloaded::linked("planted"));
+    let places = [("forth", ["forth first", "forth second"]), ("back", ["back first", "back second"])];
+    deadlock_of(&program(""), "deadlock", places);
+    deadlock_of(&preloaded::linked("planted"), "deadlock", places);
+}
+
+/// One of the two was put into the queue of its lock by the other, with a signal.
+#[test]
+fn a_deadlock_after_a_signal_is_named() {
+    let signalled = ("signalled", ["signalled first", "signalled second"]);
+    let signaller = ("signaller", ["signaller first", "signaller second"]);
+    deadlock_of(&program(""), "signalled deadlock", [signalled, signaller]);
+    deadlock_of(&preloaded::linked("planted"), "signalled deadlock", [signalled, signaller]);
 }
 
 #[track_caller]
-fn deadlock_of(program: &Path) {
-    let mut child = stat(&[], program, "deadlock").stderr(Stdio::piped()).spawn().expect("the binary runs");
+fn deadlock_of(program: &Path, what: &str, [one, other]: [(&str, [&str; 2]); 2]) {
+    let mut child = stat(&[], program, what).stderr(Stdio::piped()).spawn().expect("the binary runs");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let (line, lines) = mpsc::channel();
     let reader = thread::spawn(move || {
@@ -244,10 +271,10 @@ fn deadlock_of(program: &Path) {
     for (what, sentence) in [("early", early.as_str()), ("late", late.lines().next().unwrap_or_default())] {
         let parts = [
             "Deadlock: thread ".to_owned(),
-            format!("waits in {} for mutex of ", place("forth", "forth second")),
-            format!("holds since {}", place("back", "back first")),
-            format!("waits in {} for mutex of ", place("back", "back second")),
-            format!("holds since {}", place("forth", "forth first")),
+            format!("waits in {} for mutex of ", place(one.0, one.1[1])),
+            format!("holds since {}", place(other.0, other.1[0])),
+            format!("waits in {} for mutex of ", place(other.0, other.1[1])),
+            format!("holds since {}", place(one.0, one.1[0])),
             "in the same order everywhere".to_owned(),
         ];
         for part in parts {

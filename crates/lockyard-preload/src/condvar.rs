@@ -20,7 +20,6 @@
 //!
 //! **Returns without a signal** happen, as POSIX allows.
 
-use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -128,8 +127,7 @@ struct Held<'a> {
     /// A recursive mutex taken more than once: one level is given up, as in glibc, and the mutex
     /// stays locked.
     nested: bool,
-    /// When the waiter was moved into the mutex's queue, or 0.
-    moved: Cell<u64>,
+    caller: usize,
     /// The condition variable, for the recorder.
     told: Signalled,
 }
@@ -138,7 +136,7 @@ impl Companion<Linux> for Held<'_> {
     fn acquire(&self) {
         // A mutex with priority inheritance may refuse, of which no waiter can be told: it waits
         // for ever, as in glibc.
-        while !self.nested && self.mutex.acquire(self.lock) != 0 {
+        while !self.nested && self.mutex.acquire_again(self.lock, self.caller) != 0 {
             Linux::nap(u32::MAX);
         }
     }
@@ -158,8 +156,8 @@ impl Companion<Linux> for Held<'_> {
         self.told.tell_end(signalled);
     }
 
-    fn moved(&self, moment: u64) {
-        self.moved.set(moment);
+    fn adopted(&self, moment: u64) {
+        self.mutex.told(self.lock).moved(self.caller, moment, || self.mutex.queued(self.lock));
     }
 }
 
@@ -229,17 +227,12 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
     }
     let told = Signalled::condition(cond, caller);
     told.tell(Kind::Wait);
-    if !nested && segment::watched() {
-        let mutex = core::ptr::from_ref(mutex).addr();
-        segment::releasing(mutex);
-        segment::released(mutex);
+    if !nested {
+        mutex.told(lock).idle(caller);
     }
-    let held = Held { mutex, lock, nested, moved: Cell::new(0), told };
+    let held = Held { mutex, lock, nested, caller, told };
     // SAFETY: the caller holds the mutex, as in C.
     let result = unsafe { object.raw.wait(&held, until) };
-    if !nested {
-        mutex.told(lock).taken(caller, held.moved.get(), || mutex.queued(lock));
-    }
     if nested {
         mutex.set_depth(mutex.depth() + 1);
     } else {

@@ -116,16 +116,22 @@ impl Told<'_> {
         result
     }
 
-    /// The lock was taken in another way, by the code at `caller`. `moved`: since when the thread
-    /// was in its queue, asleep, or 0; `queued()`: whether others wait.
-    pub(crate) fn taken(self, caller: usize, moved: u64, queued: impl Fn() -> Option<bool>) {
+    /// The code at `caller` gives the lock up, and sleeps until others put it into its queue, or
+    /// wake it.
+    pub(crate) fn idle(self, caller: usize) {
+        if segment::watched() {
+            segment::releasing(self.lock);
+            segment::released(self.lock);
+            segment::idle(Caller::new(self.class(caller), caller), self.lock);
+        }
+    }
+
+    /// The lock is that code's again, in whose queue it was from `since` on, asleep. `queued()`:
+    /// whether others wait.
+    pub(crate) fn moved(self, caller: usize, since: u64, queued: impl Fn() -> Option<bool>) {
         if segment::watched() {
             let caller = Caller::new(self.class(0), caller);
-            match (moved, queued() == Some(true)) {
-                (0, true) => segment::acquired_past_others(caller, self.lock),
-                (0, false) => segment::acquired(caller, self.lock),
-                (since, others) => segment::acquired_after(caller, self.lock, since, others),
-            }
+            segment::acquired_after(caller, self.lock, since, queued() == Some(true));
         }
     }
 }

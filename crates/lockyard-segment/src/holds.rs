@@ -26,7 +26,7 @@
 //! | [`Held::since`] | what |
 //! |---|---|
 //! | bit 63 clear | no time: `notes` as it was before the acquisition, another word for each |
-//! | bit 63 set | bits 0–60: nanoseconds; 61: others wait; 62: for the distribution |
+//! | bit 63 set | bits 0–58: nanoseconds; 59–62: [`SERVED`], [`SIGNALLED`], [`AWAITED`], [`SAMPLED`] |
 //! | all set | the note has been moved |
 //!
 //! **Ordering.** The holder stores the lock's address, then `since`, then `notes`, each with
@@ -53,13 +53,17 @@ const TIMED: u64 = 1 << 63;
 const SAMPLED: u64 = 1 << 62;
 /// Others wait.
 pub(crate) const AWAITED: u64 = 1 << 61;
+/// A waiter was signalled for the lock meanwhile.
+const SIGNALLED: u64 = 1 << 60;
+/// The thread got the lock out of its queue, as one that was signalled, and others wait in it.
+const SERVED: u64 = 1 << 59;
 /// The note has been moved to another place.
 const MOVED: u64 = u64::MAX;
 /// How often a waiter looks for the holder's note: longer than a thread that runs takes to write
 /// or to move it.
 const LOOKS: u32 = 8;
 /// The nanoseconds.
-const TIME: u64 = AWAITED - 1;
+const TIME: u64 = SERVED - 1;
 /// A holder this long is noted by name.
 const LONG: u64 = 1_000_000;
 
@@ -156,27 +160,18 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     if since & TIMED != 0 {
         let now = Linux::now();
         page.ending.store(now, Relaxed);
-        let marks = page.signalled.load(Relaxed);
-        if marks & !MARKS == lock as u64 {
-            page.signalled.store(0, Relaxed);
+        if since & (SIGNALLED | SERVED) != 0 {
             let (recent, tag) = recent(lock);
-            if marks & SIGNALLED != 0 {
+            if since & SIGNALLED != 0 {
                 let next = recent.made.fetch_add(1, Relaxed) as usize % RECENT;
                 recent.at[next].store(tag | now & !TAG, Relaxed);
             }
-            if marks & SERVED != 0 {
+            if since & SERVED != 0 {
                 recent.served.store(tag | now & !TAG, Relaxed);
             }
         }
     }
 }
-
-/// Of [`ThreadPage::signalled`], whose other bits are a lock's address: a waiter was signalled for
-/// the lock while the thread held it.
-const SIGNALLED: u64 = 1;
-/// The thread has got the lock out of its queue, as one that was signalled, and others wait in it.
-const SERVED: u64 = 2;
-const MARKS: u64 = SIGNALLED | SERVED;
 
 /// The last times at which locks were released. In their highest bits a part of the lock's address.
 struct Recent {
@@ -226,21 +221,15 @@ pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
 /// A thread that was signalled waits from now on for `lock`, if the thread with `page` holds it:
 /// whether it does.
 pub(crate) fn signalled(page: &ThreadPage, lock: usize) -> bool {
-    let holds = mark_noted(page, lock);
-    if holds {
-        let marks = page.signalled.load(Relaxed);
-        let served = if marks & !MARKS == lock as u64 { marks & SERVED } else { 0 };
-        page.signalled.store(lock as u64 | SIGNALLED | served, Relaxed);
-    }
-    holds
+    mark_with(page, lock, AWAITED | SIGNALLED)
 }
 
-/// The thread with `page` was put into the queue of `lock` at `since`, as one that was signalled,
-/// and has the lock; others wait in that queue.
-pub(crate) fn served(page: &ThreadPage, lock: usize, since: u64) {
+/// A thread was put into the queue of `lock` at `since`, as one that was signalled, and has the
+/// lock; others wait in that queue: what its note says beside the time.
+pub(crate) fn served(lock: usize, since: u64) -> u64 {
     let (recent, tag) = recent(lock);
     recent.pushed.store(tag | since & !TAG, Relaxed);
-    page.signalled.store(lock as u64 | SERVED, Relaxed);
+    AWAITED | SERVED
 }
 
 /// Takes note number `at` out; `last` is the last one.
@@ -308,10 +297,14 @@ pub(crate) fn mark(page: &ThreadPage, lock: usize) -> bool {
 
 /// The same for a thread that may hold `lock` or not.
 pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
+    mark_with(page, lock, AWAITED)
+}
+
+fn mark_with(page: &ThreadPage, lock: usize, marks: u64) -> bool {
     // A reader may have it several times. And of two notes, one may be of a hold that another
     // thread has ended.
     page.held[..page.depth()].iter().fold(false, |any, held| {
-        let marked = begin(held, lock);
+        let marked = begin(held, lock, marks);
         if marked {
             // Its place is known from now on, should it never release the lock.
             Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
@@ -320,16 +313,18 @@ pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
     })
 }
 
-/// `false`: it is no hold of `lock`, or is over, its note is elsewhere, or another waiter was
-/// first.
-fn begin(held: &Held, lock: usize) -> bool {
-    let since = held.since.load(Acquire);
-    if since == MOVED || held.lock.load(Acquire) != lock as u64 {
-        return false;
-    }
-    let awaited = if since & TIMED != 0 { since | AWAITED } else { timed(Linux::now()) | AWAITED };
-    // Even of the same: the note may have been moved meanwhile.
-    held.since.compare_exchange(since, awaited, Relaxed, Relaxed).is_ok()
+/// `false`: it is no hold of `lock`, or is over, or its note is elsewhere.
+fn begin(held: &Held, lock: usize, marks: u64) -> bool {
+    // Others that wait may be first, so often at once.
+    (0..LOOKS).any(|_| {
+        let since = held.since.load(Acquire);
+        if since == MOVED || held.lock.load(Acquire) != lock as u64 {
+            return false;
+        }
+        let marked = if since & TIMED != 0 { since | marks } else { timed(Linux::now()) | marks };
+        // Even of the same: the note may have been moved meanwhile.
+        held.since.compare_exchange(since, marked, Relaxed, Relaxed).is_ok()
+    })
 }
 
 /// What a note with `since` says at the moment `now`; 0: no time is known. `None`: it has been
@@ -406,7 +401,7 @@ mod tests {
         forget(&page, 0, LAST);
         assert_eq!((page.held[0].lock.load(Relaxed), page.held[0].since.load(Relaxed)), (LAST as u64 + 1, timed));
         // A waiter that has found the note before it was moved.
-        assert!(!begin(&page.held[LAST], LAST + 1));
+        assert!(!begin(&page.held[LAST], LAST + 1, AWAITED));
         assert!(mark(&page, LAST + 1) && mark(&page, 2) && !mark(&page, 1));
     }
 }

@@ -30,7 +30,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -266,7 +266,9 @@ pub struct ThreadPage {
     pub waited_handoffs: AtomicU64,
     /// The [caller](crate::Caller) of the wait under way, or 0.
     pub waiting: AtomicU64,
-    /// Since when, nanoseconds of the monotonic clock. Written before `waiting`.
+    /// Since when, nanoseconds of the monotonic clock. 0: not yet, the thread sleeps at a condition
+    /// variable; the thread stores its moment that puts it into the queue of the mutex. Otherwise
+    /// written before `waiting`.
     pub waiting_since: AtomicU64,
     /// The kernel's name of the thread that held the lock when the wait began, or 0; and
     /// [`WITH_DEADLINE`].
@@ -275,8 +277,6 @@ pub struct ThreadPage {
     pub waiting_lock: AtomicU64,
     /// When the hold ends that the thread is about to end, likewise, or 0.
     pub ending: AtomicU64,
-    /// The lock that it holds and has put others in the queue of, by a signal, or 0.
-    pub signalled: AtomicU64,
     /// The kernel's name of the thread.
     pub thread: AtomicU64,
     /// Its name, as it was at its first wait.
@@ -297,7 +297,6 @@ impl ThreadPage {
     /// has left goes: it ended without a release. Its last wait stays, until it is counted.
     pub(crate) fn begin_anew(&self, thread: u32, recorded: bool) {
         self.waiting.store(0, Relaxed);
-        self.signalled.store(0, Relaxed);
         self.ending.store(0, Relaxed);
         self.name.set(b"");
         self.tape.store(if recorded { state::BEGIN } else { state::OFF }, Relaxed);

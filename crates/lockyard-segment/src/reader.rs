@@ -269,7 +269,9 @@ impl Reader {
         let mut all = Vec::new();
         for page in self.pages() {
             let waits = Caller::from_raw(page.waiting.load(Acquire)).and_then(|caller| {
-                let since = page.waiting_since.load(Relaxed);
+                let since = page.waiting_since.load(Acquire);
+                // 0: it sleeps at a condition variable.
+                let caller = (since != 0).then_some(caller)?;
                 let held_by = page.waiting_for.load(Relaxed);
                 Some(Wait {
                     lock: page.waiting_lock.load(Relaxed),

@@ -53,10 +53,10 @@ pub(crate) fn readers(lock: usize) -> u32 {
     near.into_iter().chain(far).find(|thread| *thread != 0).unwrap_or(0)
 }
 
-/// Whether one of the first threads holds `lock`, for which a thread waits that was signalled.
+/// That of the first threads which holds `lock`, for which a thread waits that was signalled.
 #[cold]
-pub(crate) fn signalled(lock: usize) -> bool {
-    writer::known_pages().take(ALWAYS).any(|page| holds::signalled(page, lock))
+pub(crate) fn signalled(lock: usize) -> Option<&'static ThreadPage> {
+    writer::known_pages().take(ALWAYS).find(|page| holds::signalled(page, lock))
 }
 
 /// The page of the thread that the kernel calls `thread`.

@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
+use lockyard::condvar::Moved;
 use lockyard::event::Event;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
@@ -184,14 +185,52 @@ pub fn refused(caller: impl Into<Caller>, lock: usize) {
     }
 }
 
-/// From now on a thread that was signalled waits for the lock at `lock`, if it is held: by the
-/// calling thread, as a rule.
+/// The calling thread has released the lock at `lock`, and sleeps at a condition variable until it
+/// is moved into the queue of that lock ([`awaited`], [`acquired_after`]) or takes it itself.
+#[cold]
+pub fn idle(caller: impl Into<Caller>, lock: usize) {
+    if let Some(page) = mine() {
+        let caller = caller.into();
+        callers::record(caller);
+        begins(page, caller, lock, (0, 0));
+    }
+}
+
+/// The calling thread waits for `lock`, since when and for which thread.
+fn begins(page: &ThreadPage, caller: Caller, lock: usize, (since, holder): (u64, u32)) {
+    if page.name.is(b"") {
+        writer::name_of_caller(&page.name);
+    }
+    page.waiting_since.store(since, Relaxed);
+    page.waiting_for.store(holder.into(), Relaxed);
+    page.waiting_lock.store(lock as u64, Relaxed);
+    page.waiting.store(caller.raw(), Release);
+}
+
+/// A thread that is [idle](idle) waits from now on for its mutex: of those that hold it, as a rule
+/// the calling thread.
 #[inline]
-pub fn awaited(lock: usize) {
+pub fn awaited(moved: Moved) {
     if writer::watched()
         && let Some(page) = mine()
     {
-        let _ = signalled(page, lock) || search::signalled(lock);
+        moves(page, moved);
+    }
+}
+
+#[cold]
+fn moves(page: &ThreadPage, Moved { mutex, waiter, is_first }: Moved) {
+    let holder = match is_first {
+        true if signalled(page, mutex) => Some(page),
+        true => search::signalled(mutex),
+        false => None,
+    };
+    let Some(waiter) = writer::known_page(waiter) else { return };
+    // The waiter sleeps: the words are this thread's until it has moved it. In a handler of a
+    // signal the waiter may wait for another lock meanwhile.
+    if waiter.waiting_lock.load(Relaxed) == mutex as u64 && waiter.waiting_since.load(Relaxed) == 0 {
+        waiter.waiting_for.store(holder.map_or(0, |page| page.thread.load(Relaxed)), Relaxed);
+        waiter.waiting_since.store(Linux::now(), Release);
     }
 }
 
@@ -207,6 +246,7 @@ const BRIEF_NS: u64 = 1_000;
 pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
     let Some(page) = mine() else { return };
     let caller = caller.into();
+    page.waiting.store(0, Relaxed);
     tape::asked(page, caller, lock);
     let waited = released_after(lock, since).filter(|ns| *ns >= BRIEF_NS);
     if let Some(ns) = waited {
@@ -219,12 +259,9 @@ pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others
         page.waited_handoffs.store(0, Relaxed);
         page.waited.store(caller.raw(), Relaxed);
     }
+    let marks = if others { served(lock, since) } else { 0 };
     let is_timed = others || waited.is_some();
-    let awaited = if others { AWAITED } else { 0 };
-    note(page, caller, lock, is_timed.then(|| timed(Linux::now()) | awaited));
-    if others {
-        served(page, lock, since);
-    }
+    note(page, caller, lock, is_timed.then(|| timed(Linux::now()) | marks));
 }
 
 /// The thread that holds a lock, as far as the lock knows.
@@ -285,13 +322,7 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
     let since = Linux::now();
     if let Some(page) = page {
         tape::asked(page, caller, lock);
-        if page.name.is(b"") {
-            writer::name_of_caller(&page.name);
-        }
-        page.waiting_since.store(since, Relaxed);
-        page.waiting_for.store(holder.into(), Relaxed);
-        page.waiting_lock.store(lock as u64, Relaxed);
-        page.waiting.store(caller.raw(), Release);
+        begins(page, caller, lock, (since, holder));
     }
     Waiting { page, caller, lock, since, parks: parks(), handoffs: handoffs() }
 }

@@ -5,6 +5,7 @@
 use std::sync::mpsc;
 use std::thread;
 
+use lockyard::condvar::Moved;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::{Linux, threads};
 use lockyard_segment::layout::HELD;
@@ -88,7 +89,21 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     // A thread that was moved into a lock's queue has waited until the release before it ran.
     let moved = Linux::now();
     segment::acquired(holds, OTHER);
-    segment::awaited(OTHER);
+    let waiter = || reader.sample().waiters.into_iter().find_map(|thread| thread.waits);
+    let (sleeps, slept) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    let sleeper = thread::spawn(move || {
+        segment::idle(waits, OTHER);
+        sleeps.send(Linux::current().expect("a record").id().raw()).expect("the other listens");
+        let _ = left.recv();
+    });
+    let asleep = slept.recv().expect("it sleeps");
+    assert_eq!(waiter(), None, "at its condition variable");
+    segment::awaited(Moved { mutex: OTHER, waiter: asleep, is_first: true });
+    let wait = waiter().expect("it waits for the mutex");
+    assert_eq!((wait.lock, wait.holder), (OTHER as u64, threads::kernel_id_of_caller()));
+    drop(leave);
+    sleeper.join().expect("it ends");
     while Linux::now() < moved + A_WHILE_NS {}
     segment::releasing(OTHER);
     let late = Linux::now() - moved;

@@ -6,7 +6,7 @@ use lockyard_segment::{self as segment, Caller, Class, Holder, Waiting};
 use crate::Refused;
 
 static WATCHER: Watcher =
-    Watcher { take, attempt, moved, awaited: segment::awaited, releasing: segment::releasing, released };
+    Watcher { take, attempt, idle, awaited: segment::awaited, moved, releasing: segment::releasing, released };
 
 pub(crate) fn open() -> Result<(), Refused> {
     segment::open_for_life(b"lockyard").map_err(|refused| match refused {
@@ -106,6 +106,10 @@ fn attempt(ask: &Ask<'_>, attempt: Take<'_>) -> bool {
         false => segment::refused(caller, ask.lock),
     }
     taken
+}
+
+fn idle(ask: &Ask<'_>) {
+    segment::idle(caller(ask), ask.lock);
 }
 
 fn moved(ask: &Ask<'_>, since: u64) {

@@ -49,6 +49,7 @@ use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::mutex::RawMutex;
 use crate::platform::thread::Thread;
+pub use crate::platform::watch::Moved;
 use crate::platform::{ConstPlatform, Ordering::*, Platform, StandIn, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::queue::WaitQueue;
@@ -80,9 +81,8 @@ pub trait Companion<P: Platform> {
     /// The waiter runs again, and is about to take the lock: it was signalled, or has given up.
     fn awake(&self, _signalled: bool) {}
 
-    /// The waiter, which is about to take that mutex, was moved into its queue at `moment`
-    /// ([`Platform::now`]).
-    fn moved(&self, _moment: u64) {}
+    /// The waiter has that mutex, into whose queue it was moved at `moment` ([`Platform::now`]).
+    fn adopted(&self, _moment: u64) {}
 }
 
 impl<P: Platform> Companion<P> for RawMutex<P> {
@@ -189,8 +189,9 @@ impl<P: Platform> RawCondvar<P> {
         lock.awake(slept.is_ok());
         match (slept, mutex) {
             (Ok(MOVED), Some(mutex)) => {
-                lock.moved(turn::pushed_at(me));
+                let moment = turn::pushed_at(me);
                 mutex.acquire_adopted(me);
+                lock.adopted(moment);
             }
             _ => {
                 me.waiter.leave();
@@ -234,16 +235,15 @@ impl<P: Platform> RawCondvar<P> {
         self.signal_told(|_| ())
     }
 
-    /// The same. `moved` is told the address of the mutex into whose queue it was moved; the mutex,
-    /// if the caller does not hold it, and the condition variable may be gone.
+    /// The same. `tell` is told of the waiter before it is moved, in a window.
     #[inline]
-    pub fn signal_told(&self, moved: impl FnOnce(usize)) -> bool {
-        !self.queue.is_empty() && self.signal_slow(moved)
+    pub fn signal_told(&self, tell: impl FnMut(Moved)) -> bool {
+        !self.queue.is_empty() && self.signal_slow(tell)
     }
 
     #[cold]
     #[inline(never)]
-    fn signal_slow(&self, moved: impl FnOnce(usize)) -> bool {
+    fn signal_slow(&self, tell: impl FnMut(Moved)) -> bool {
         // Until the waiter knows: a child must not find it claimed for ever.
         P::begin_window();
         section::enter(&self.lock);
@@ -258,10 +258,11 @@ impl<P: Platform> RawCondvar<P> {
         }
         // SAFETY: acquired above. The last touch. (Invariant 3)
         unsafe { section::exit(&self.lock) };
-        let mutex = next.map(Self::deliver);
+        if let Some(waiter) = next {
+            Self::deliver(waiter, true, tell);
+        }
         P::end_window();
-        mutex.filter(|mutex| *mutex != 0).map(moved);
-        mutex.is_some()
+        next.is_some()
     }
 
     /// Wakes all that wait now: how many.
@@ -270,15 +271,15 @@ impl<P: Platform> RawCondvar<P> {
         self.broadcast_told(|_| ())
     }
 
-    /// The same; `moved` as of [`RawCondvar::signal_told`].
+    /// The same; `tell` as of [`RawCondvar::signal_told`].
     #[inline]
-    pub fn broadcast_told(&self, moved: impl FnOnce(usize)) -> usize {
-        if self.queue.is_empty() { 0 } else { self.broadcast_slow(moved) }
+    pub fn broadcast_told(&self, tell: impl FnMut(Moved)) -> usize {
+        if self.queue.is_empty() { 0 } else { self.broadcast_slow(tell) }
     }
 
     #[cold]
     #[inline(never)]
-    fn broadcast_slow(&self, moved: impl FnOnce(usize)) -> usize {
+    fn broadcast_slow(&self, mut tell: impl FnMut(Moved)) -> usize {
         // A claimed waiter can be linked nowhere else meanwhile.
         let claimed = WaitQueue::<P>::default();
         P::begin_window();
@@ -293,16 +294,13 @@ impl<P: Platform> RawCondvar<P> {
         }
         // SAFETY: acquired above. The last touch. (Invariant 3)
         unsafe { section::exit(&self.lock) };
-        let (mut woken, mut mutex) = (0, 0);
+        let mut woken = 0;
         while let Some(waiter) = claimed.first() {
             claimed.remove(waiter);
-            mutex = Self::deliver(waiter);
+            Self::deliver(waiter, woken == 0, &mut tell);
             woken += 1;
         }
         P::end_window();
-        if mutex != 0 {
-            moved(mutex);
-        }
         woken
     }
 
@@ -311,7 +309,7 @@ impl<P: Platform> RawCondvar<P> {
     }
 
     /// Moves a claimed waiter into the queue of its mutex, whose address is its key, or wakes it.
-    fn deliver(waiter: &Thread<P>) -> usize {
+    fn deliver(waiter: &Thread<P>, is_first: bool, mut tell: impl FnMut(Moved)) {
         let key = waiter.waiter.key.load(Relaxed) as usize;
         let mutex = core::ptr::with_exposed_provenance::<RawMutex<P>>(key);
         // SAFETY: null, or the mutex with which the waiter waits, and which cannot go away before
@@ -319,6 +317,7 @@ impl<P: Platform> RawCondvar<P> {
         match unsafe { mutex.as_ref() } {
             Some(mutex) => {
                 P::count(Event::CondRequeue, 1);
+                tell(Moved { mutex: key, waiter: waiter.id().raw(), is_first });
                 mutex.adopt(waiter, || waiter.waiter.granted.store(MOVED, Release));
             }
             None => {
@@ -327,7 +326,6 @@ impl<P: Platform> RawCondvar<P> {
                 waiter.unpark();
             }
         }
-        key
     }
 
     /// Whether a thread waits that has not been signalled.

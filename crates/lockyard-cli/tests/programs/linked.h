@@ -20,5 +20,6 @@
 #undef PTHREAD_COND_INITIALIZER
 #define PTHREAD_COND_INITIALIZER LY_COND_INIT
 #define pthread_cond_wait ly_cond_wait
+#define pthread_cond_timedwait ly_cond_timedwait
 #define pthread_cond_signal ly_cond_signal
 #define pthread_cond_broadcast ly_cond_broadcast

@@ -222,6 +222,78 @@ __attribute__((noinline)) static void *teller(void *nothing)
     return nothing;
 }
 
+// It waits for the lock when the program ends, and was put there by a signal.
+static atomic_int listens;
+
+__attribute__((noinline)) static void *left(void *nothing)
+{
+    pthread_mutex_lock(&table);
+    listens = 1;
+    while (!told)
+        pthread_cond_wait(&turn, &table); // MARK left
+    pthread_mutex_unlock(&table);
+    return nothing;
+}
+
+__attribute__((noinline)) static void leaver(void)
+{
+    while (!listens)
+        nap(100);
+    pthread_mutex_lock(&table); // MARK leaver
+    told = 1;
+    pthread_cond_signal(&turn);
+    nap(300000);
+}
+
+// Its time is up again and again while another has the lock.
+__attribute__((noinline)) static void *poller(void *nothing)
+{
+    pthread_mutex_lock(&table);
+    while (!stop) {
+        struct timespec end;
+        clock_gettime(CLOCK_REALTIME, &end);
+        end.tv_sec += end.tv_nsec >= 999000000;
+        end.tv_nsec = (end.tv_nsec + 1000000) % 1000000000;
+        pthread_cond_timedwait(&turn, &table, &end); // MARK poller
+    }
+    pthread_mutex_unlock(&table);
+    return nothing;
+}
+
+__attribute__((noinline)) static void *keeper(void *nothing)
+{
+    for (int round = 0; round < 8; round++) {
+        nap(5000);
+        pthread_mutex_lock(&table); // MARK keeper
+        nap(30000);
+        pthread_mutex_unlock(&table);
+    }
+    stop = 1;
+    return nothing;
+}
+
+// Two threads need two locks, of which one gives its own up only to be signalled.
+__attribute__((noinline)) static void *signalled(void *nothing)
+{
+    pthread_mutex_lock(&index_lock); // MARK signalled first
+    pthread_mutex_lock(&table);
+    listens = 1;
+    while (!told)
+        pthread_cond_wait(&turn, &table); // MARK signalled second
+    return nothing;
+}
+
+__attribute__((noinline)) static void *signaller(void *nothing)
+{
+    while (!listens)
+        nap(100);
+    pthread_mutex_lock(&table); // MARK signaller first
+    told = 1;
+    pthread_cond_signal(&turn);
+    pthread_mutex_lock(&index_lock); // MARK signaller second
+    return nothing;
+}
+
 // Woken together, they have the lock one after the other.
 static int awake;
 
@@ -301,6 +373,14 @@ int main(int words, char **word)
         run(listener, 1, teller, 1);
     else if (!strcmp(what, "herd"))
         run(herded, FEW, herder, 1);
+    else if (!strcmp(what, "left")) {
+        pthread_t waiter;
+        pthread_create(&waiter, NULL, left, NULL);
+        leaver();
+    } else if (!strcmp(what, "polled"))
+        run(poller, 1, keeper, 1);
+    else if (!strcmp(what, "signalled deadlock"))
+        run(signalled, 1, signaller, 1);
     else if (!strcmp(what, "retaken"))
         run(sleeper, 1, retaker, 1);
     else if (!strcmp(what, "deadlock")) {

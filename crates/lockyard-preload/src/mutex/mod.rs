@@ -345,6 +345,23 @@ impl MutexObject {
         0
     }
 
+    /// The same, after a wait in which the mutex was given up, for the code at `caller`.
+    pub(crate) fn acquire_again(&self, lock: MutexKind, caller: usize) -> c_int {
+        self.take(lock, caller, Patience::<()>::Forever, || self.acquire(lock))
+    }
+
+    /// Takes the lock under the mutex by `wait`, and tells of it.
+    fn take<D>(&self, lock: MutexKind, caller: usize, patience: Patience<D>, wait: impl FnOnce() -> c_int) -> c_int {
+        if !segment::watched() {
+            return wait();
+        }
+        let holder = || match lock {
+            MutexKind::Mutex => self.raw.owner().map_or(Holder::Unknown, |owner| Holder::Record(owner.raw())),
+            _ => Holder::Thread(self.owner(lock)),
+        };
+        self.told(lock).take(caller, patience, || self.try_acquire(lock), || self.queued(lock), holder, wait)
+    }
+
     /// Everything but the fast path, for the code at `caller` (0: unknown). `None`: the object is
     /// glibc's.
     unsafe fn lock(&self, patience: Patience<(clockid_t, *const timespec)>, caller: usize) -> Option<c_int> {
@@ -374,15 +391,7 @@ impl MutexObject {
                 deadline.map_or_else(|error| error, |deadline| self.acquire_until(lock, &deadline))
             }
         };
-        let result = if segment::watched() {
-            let holder = || match lock {
-                MutexKind::Mutex => self.raw.owner().map_or(Holder::Unknown, |owner| Holder::Record(owner.raw())),
-                _ => Holder::Thread(self.owner(lock)),
-            };
-            self.told(lock).take(caller, patience, || self.try_acquire(lock), || self.queued(lock), holder, wait)
-        } else {
-            wait()
-        };
+        let result = self.take(lock, caller, patience, wait);
         if result == 0 {
             self.owned(kind, lock, me);
         }

@@ -11,7 +11,7 @@ use core::convert::Infallible;
 use crate::deadlock::{self, Mode};
 #[cfg(feature = "stat")]
 use crate::platform::watch::{self, Ask, Watcher};
-use crate::platform::watch::{Class, Look};
+use crate::platform::watch::{Class, Look, Moved};
 
 /// A lock that tells.
 pub trait Watched: Look {
@@ -144,34 +144,86 @@ pub(crate) fn upgrade_until<L: Watched, W: FnOnce() -> bool>(
     wait.map_or_else(attempt, |wait| wait())
 }
 
-/// Runs `wait`, for which the calling thread gives the mutex up that it holds, and after which it
-/// holds it again. `wait` may say since when it was in the mutex's queue, asleep.
-#[inline(always)]
-pub(crate) fn without<L: Watched, R>(lock: &L, wait: impl FnOnce(&Cell<u64>) -> R) -> R {
-    let moved = Cell::new(0);
-    let wait = || wait(&moved);
+/// A call in which the calling thread gives up `lock`, a mutex that it holds, and takes it again.
+pub(crate) struct Away<'a, L> {
+    lock: &'a L,
     #[cfg(feature = "stat")]
-    if let Some((watcher, ask)) = told(lock, Mode::Exclusive, false) {
-        (watcher.releasing)(ask.lock);
-        (watcher.released)(ask.lock);
-        let result = deadlock::without(lock, kind::<L>(), wait);
-        match moved.get() {
-            0 => _ = try_once(watcher, &ask, || true),
-            since => (watcher.moved)(&ask, since),
-        }
-        return result;
-    }
-    deadlock::without(lock, kind::<L>(), wait)
+    told: Option<(&'static Watcher, Ask<'a>)>,
+    /// That it has the mutex again is told.
+    is_told: Cell<bool>,
 }
 
-/// A thread waits from now on for the mutex at address `lock`, if the calling thread holds it.
+/// Runs `wait`, for which the calling thread gives `lock` up, and after which it holds it again.
+#[inline(always)]
+pub(crate) fn without<L: Watched, R>(lock: &L, wait: impl FnOnce(&Away<'_, L>) -> R) -> R {
+    let away = Away {
+        lock,
+        #[cfg(feature = "stat")]
+        told: told(lock, Mode::Exclusive, false),
+        is_told: Cell::new(false),
+    };
+    #[cfg(feature = "stat")]
+    if let Some((watcher, ask)) = &away.told {
+        (watcher.releasing)(ask.lock);
+        (watcher.released)(ask.lock);
+        (watcher.idle)(ask);
+    }
+    deadlock::released(lock, kind::<L>(), Mode::Exclusive);
+    let result = wait(&away);
+    if !away.is_told.get() {
+        #[cfg(feature = "stat")]
+        if let Some((watcher, ask)) = &away.told {
+            try_once(watcher, ask, || true);
+        }
+        deadlock::acquired(lock, kind::<L>(), Mode::Exclusive);
+    }
+    result
+}
+
+impl<L: Watched> Away<'_, L> {
+    /// The mutex.
+    pub(crate) fn lock(&self) -> &L {
+        self.lock
+    }
+
+    /// Takes the mutex: as [`acquire`].
+    pub(crate) fn acquire(&self, attempt: impl FnOnce() -> bool, wait: impl FnOnce()) {
+        self.is_told.set(true);
+        let (kind, mode) = (kind::<L>(), Mode::Exclusive);
+        let wait = || {
+            wait();
+            Ok::<(), Infallible>(())
+        };
+        #[cfg(feature = "stat")]
+        if let Some((watcher, ask)) = &self.told {
+            let attempt = || deadlock::attempt(self.lock, kind, mode, attempt());
+            let wait = || deadlock::acquire_or_fail(self.lock, kind, mode, || false, wait);
+            let Ok(()) = take(watcher, ask, attempt, wait);
+            return;
+        }
+        let Ok(()) = deadlock::acquire_or_fail(self.lock, kind, mode, attempt, wait);
+    }
+
+    /// The thread has the mutex, in whose queue it was since `moment`, asleep.
+    pub(crate) fn adopted(&self, moment: u64) {
+        self.is_told.set(true);
+        #[cfg(feature = "stat")]
+        if let Some((watcher, ask)) = &self.told {
+            (watcher.moved)(ask, moment);
+        }
+        let _ = moment;
+        deadlock::acquired(self.lock, kind::<L>(), Mode::Exclusive);
+    }
+}
+
+/// A signal is about to move a waiter into the queue of its mutex.
 #[inline]
-pub(crate) fn awaited(lock: u64) {
+pub(crate) fn awaited(moved: Moved) {
     #[cfg(feature = "stat")]
     if let Some(watcher) = watch::watcher() {
-        (watcher.awaited)(lock as usize);
+        (watcher.awaited)(moved);
     }
-    let _ = lock;
+    let _ = moved;
 }
 
 /// What is told of a call for `lock`, and to whom. The caller's code is where this is inlined.

@@ -1,7 +1,5 @@
 //! The condition variable of `Mutex`, with guards.
 
-use core::cell::Cell;
-
 use lock_api::{GuardNoSend, MutexGuard};
 
 use super::{RawMutex, calls};
@@ -52,7 +50,7 @@ impl<P: Platform> MutexCondvar<P> {
     unsafe fn wait_until(&self, mutex: &RawMutex<P>, until: Until<'_, P>) -> Result<(), GaveUp> {
         self.bind(mutex);
         // SAFETY: the caller's promise; a waiter is moved into the queue of its own mutex.
-        calls::without(mutex, |moved| unsafe { self.raw.wait(&Held(&mutex.0, moved), until) })
+        calls::without(mutex, |away| unsafe { self.raw.wait(&Held(away), until) })
     }
 }
 
@@ -72,44 +70,34 @@ unsafe impl<P: ConstPlatform> lock_api::RawCondvar for MutexCondvar<P> {
     }
 
     fn notify_one(&self) -> bool {
-        // Before: the condition variable may be gone after.
-        let mutex = self.mutex.load(Relaxed);
-        let woken = self.raw.signal();
-        if woken {
-            calls::awaited(mutex);
-        }
-        woken
+        self.raw.signal_told(calls::awaited)
     }
 
     fn notify_all(&self) -> usize {
-        let mutex = self.mutex.load(Relaxed);
-        let woken = self.raw.broadcast();
-        if woken > 0 {
-            calls::awaited(mutex);
-        }
-        woken
+        self.raw.broadcast_told(calls::awaited)
     }
 }
 
-/// The mutex of a waiter, and when it was moved into its queue.
-struct Held<'a, P: Platform>(&'a crate::mutex::RawMutex<P>, &'a Cell<u64>);
+/// The mutex of a waiter.
+struct Held<'a, P: Platform>(&'a calls::Away<'a, RawMutex<P>>);
 
 impl<P: Platform> Companion<P> for Held<'_, P> {
     fn acquire(&self) {
-        self.0.acquire();
+        let mutex = &self.0.lock().0;
+        self.0.acquire(|| mutex.try_acquire(), || mutex.acquire());
     }
 
     unsafe fn release(&self) {
         // SAFETY: the caller's promise.
-        unsafe { Companion::release(self.0) };
+        unsafe { Companion::release(&self.0.lock().0) };
     }
 
     fn mutex(&self) -> Option<&crate::mutex::RawMutex<P>> {
-        Some(self.0)
+        Some(&self.0.lock().0)
     }
 
-    fn moved(&self, moment: u64) {
-        self.1.set(moment);
+    fn adopted(&self, moment: u64) {
+        self.0.adopted(moment);
     }
 }
 

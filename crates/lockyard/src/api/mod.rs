@@ -31,7 +31,7 @@ pub use spinning::{RawCnaSpinLock, RawHqSpinLock, RawMcsLock, RawQSpinLock, RawT
 pub use upgradable::RawUpgradableRwSem;
 
 #[cfg(feature = "stat")]
-pub use crate::platform::watch::{Ask, Class, Look, Owner, Take, Watcher, watch};
+pub use crate::platform::watch::{Ask, Class, Look, Moved, Owner, Take, Watcher, watch};
 
 /// A lock call that could only hang, or an unlock that changes nothing: the guards of `lock_api`
 /// carry no error.

@@ -131,13 +131,3 @@ pub(crate) fn changed<L>(lock: &L, kind: Kind, from: Mode, to: Mode) {
     }
     let _ = (lock, kind, from, to);
 }
-
-/// Runs `wait`, for which the calling thread gives the mutex up that it holds, and after which it
-/// holds it again.
-#[inline(always)]
-pub(crate) fn without<L, R>(lock: &L, kind: Kind, wait: impl FnOnce() -> R) -> R {
-    released(lock, kind, Mode::Exclusive);
-    let result = wait();
-    acquired(lock, kind, Mode::Exclusive);
-    result
-}

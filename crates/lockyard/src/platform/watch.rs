@@ -85,6 +85,17 @@ pub trait Look {
     }
 }
 
+/// A waiter that a signal is about to move from a condition variable into its mutex's queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// The mutex's address. It is there until the waiter has been moved.
+    pub mutex: usize,
+    /// The waiter's record ([`ThreadId::raw`](super::thread::ThreadId::raw)). It sleeps.
+    pub waiter: u32,
+    /// Whether it is the first of those that the signal moves.
+    pub is_first: bool,
+}
+
 /// A call for a lock.
 #[cfg(feature = "stat")]
 #[derive(Clone, Copy)]
@@ -127,11 +138,14 @@ pub struct Watcher {
     pub take: fn(&Ask<'_>, Take<'_>, Take<'_>) -> bool,
     /// Takes the lock by the function, which does not wait. Whether it was taken.
     pub attempt: fn(&Ask<'_>, Take<'_>) -> bool,
-    /// The thread has the lock, in whose queue it was since that moment
-    /// ([`Platform::now`](super::Platform::now)), asleep: a signal had put it there.
+    /// The thread has released the lock, and sleeps at a condition variable: it takes the lock when
+    /// it is woken, unless it is moved into its queue.
+    pub idle: fn(&Ask<'_>),
+    /// Such a thread waits from now on for the lock.
+    pub awaited: fn(Moved),
+    /// It has the lock, in whose queue it was since that moment
+    /// ([`Platform::now`](super::Platform::now)), asleep.
     pub moved: fn(&Ask<'_>, u64),
-    /// A thread waits from now on for the lock at this address, if the calling thread holds it.
-    pub awaited: fn(usize),
     /// The lock at this address is about to be released.
     pub releasing: fn(usize),
     /// The lock at this address was released; it may be gone.
