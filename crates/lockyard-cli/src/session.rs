@@ -41,9 +41,11 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
     let mark = format!("LOCKYARD_SESSION={session}");
     let began_so =
         |process: u32| environment(process).split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
+    // An earlier command may have had the same id.
+    let (begun, is_running) = (began(session), |process: &u32| threads(*process).is_some());
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    for process in all.filter(|process| began_so(*process) && threads(*process).is_some()) {
+    for process in all.filter(|process| began_so(*process) && begun <= began(*process)).filter(is_running) {
         if !found.iter().any(|left| left.process == process) {
             found.push(Left { process, tells: false });
         }
@@ -167,14 +169,25 @@ fn has_library(maps: &[u8], library: &OsStr) -> Option<bool> {
     }
 }
 
-/// Where the stack of `process` begins: field 28 of its `stat`. 0: this user may not know it.
+/// Where the stack of `process` begins. 0: this user may not know it.
 fn stack(process: u32) -> Option<u64> {
+    field(process, 28)
+}
+
+/// When `process` began, in ticks since boot.
+fn began(process: u32) -> Option<u64> {
+    field(process, 22)
+}
+
+/// A number in the `stat` of `process`, behind its name.
+fn field(process: u32, number: usize) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_whitespace().nth(25)?.parse().ok()
+    stat.rsplit(')').next()?.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -208,6 +221,32 @@ mod tests {
         child.kill().expect("it is there");
         child.wait().expect("it ends");
         assert_eq!(running(session), []);
+    }
+
+    #[test]
+    fn a_process_of_an_earlier_session_with_the_same_id_is_not_found() {
+        let mut earlier = Command::new("sh");
+        earlier.args(["-c", "read session; LOCKYARD_SESSION=$session exec cat"]);
+        let mut earlier = earlier.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("sh");
+        let session = || Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
+        let mut later = session();
+        while began(later.id()) == began(earlier.id()) {
+            later.kill().expect("it is there");
+            later.wait().expect("it ends");
+            later = session();
+        }
+        let mut told = earlier.stdin.take().expect("a pipe");
+        writeln!(told, "{}", later.id()).expect("it reads");
+        let mark = format!("LOCKYARD_SESSION={}", later.id());
+        let has = || environment(earlier.id()).split(|byte| *byte == 0).any(|word| word == mark.as_bytes());
+        while !has() {
+            std::thread::yield_now();
+        }
+        assert_eq!(running(later.id()), []);
+        for mut child in [earlier, later] {
+            child.kill().expect("it is there");
+            child.wait().expect("it ends");
+        }
     }
 
     #[test]

@@ -61,9 +61,12 @@ impl Reader {
     pub(crate) fn members(session: u32) -> Vec<u32> {
         let mut members = Vec::new();
         let _ = process::each_name(|process| members.push(process));
+        // An earlier command may have had the same id, and have left processes that go on.
+        let (begun, namespace) = (process::began(session), process::namespace());
+        let is_later = |found: &process::Identity| found.namespace != namespace || begun <= Some(found.began);
         let belongs = |process: &u32| {
-            let file = process::open(*process, OFlags::RDONLY).ok();
-            file.and_then(process::identity).is_some_and(|found| found.session == session)
+            let found = process::open(*process, OFlags::RDONLY).ok().and_then(process::identity);
+            found.is_some_and(|found| found.session == session && is_later(&found))
         };
         members.retain(belongs);
         members
