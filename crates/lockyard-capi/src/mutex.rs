@@ -6,7 +6,7 @@ use libc::timespec;
 use lockyard::condvar::Companion;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
-use lockyard_segment::Holder;
+use lockyard_segment::{self as segment, Holder};
 
 use crate::deadline;
 use crate::layout::{Holds, ly_mutex_t};
@@ -128,6 +128,12 @@ impl Companion<Linux> for Held {
 
     fn mutex(&self) -> Option<&RawMutex<Linux>> {
         Some(self.raw())
+    }
+
+    fn awake(&self, _signalled: bool) {
+        if self.site.now() != Site::UNWATCHED {
+            segment::awake();
+        }
     }
 
     fn adopted(&self, moment: u64) {

@@ -1,15 +1,19 @@
 //! Threads that wait for each other in a circle.
 //!
 //! A thread that waits releases nothing. So one look at all threads is enough, if every wait in the
-//! circle had begun before it: [`SETTLED`] ago at least. A wait with a deadline ends, and the
-//! circle with it. A lock that another thread than its holder may release ([`RELEASED_BY_ALL`]) is
-//! no part of one.
+//! circle had begun before it: [`SETTLED`] ago at least. A waiter that was woken, and has not run
+//! since, may believe that a lock is held which is free: where no thread has noted that it holds
+//! the lock, [`SETTLED_UNNOTED`] ago. A wait with a deadline ends, and the circle with it. A lock
+//! that another thread than its holder may release ([`RELEASED_BY_ALL`]) is no part of one.
 
 use lockyard_segment::Sample;
 use lockyard_segment::sample::{Hold, ThreadSample, Wait};
 
 /// Shorter waits are not looked at, in nanoseconds.
 const SETTLED: u64 = 100_000_000;
+
+/// The same of waits for locks of which only the waiter says that they are held.
+const SETTLED_UNNOTED: u64 = 10_000_000_000;
 
 /// Kinds of liblockyard's locks that any thread may release.
 const RELEASED_BY_ALL: [&str; 4] = ["semaphore", "spinlock", "hq_spinlock", "qrwlock"];
@@ -56,6 +60,9 @@ fn from<'a>(
     let waiter = &threads[at];
     let wait = waiter.waits.as_ref().filter(|wait| wait.ns >= SETTLED && !wait.has_deadline)?;
     for (index, hold) in holders(threads, waiter, wait) {
+        if hold.is_none() && wait.ns < SETTLED_UNNOTED {
+            continue;
+        }
         path.push((at, Link { waiter, wait, holder: &threads[index], hold }));
         let found = from(threads, index, path, over);
         if found.is_some() {
@@ -143,6 +150,8 @@ mod tests {
         let mut two = [thread(1, 10, &[20]), thread(2, 20, &[])];
         assert_eq!(names(&two), [0u32; 0]);
         two[0].waits.as_mut().expect("it waits").holder = 2;
+        assert_eq!(names(&two), [0u32; 0], "it may have been released, and the waiter not run");
+        two[0].waits.as_mut().expect("it waits").ns = SETTLED_UNNOTED;
         assert_eq!(names(&two), [1, 2]);
         two[1].process = 2;
         assert_eq!(names(&two), [0u32; 0], "another process's thread of that name");

@@ -42,6 +42,7 @@ use crate::mutex::{ERRORCHECK, MutexObject, RECURSIVE};
 use crate::real::real;
 use crate::signals::Signalled;
 use crate::thread;
+use crate::watch;
 
 const SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;
@@ -154,6 +155,9 @@ impl Companion<Linux> for Held<'_> {
 
     fn awake(&self, signalled: bool) {
         self.told.tell_end(signalled);
+        if !self.nested {
+            watch::awake();
+        }
     }
 
     fn adopted(&self, moment: u64) {

@@ -136,6 +136,13 @@ impl Told<'_> {
     }
 }
 
+/// The calling thread, which was [idle](Told::idle), runs again.
+pub(crate) fn awake() {
+    if segment::watched() {
+        segment::awake();
+    }
+}
+
 /// What `holder` says, which has the lock and is perhaps about to write its name.
 fn known(holder: impl Fn() -> Holder) -> Holder {
     const LOOKS: u32 = 4;

@@ -135,6 +135,8 @@ fn times_that_are_none_and_clocks_that_are_not_known() {
 #[test]
 fn cancellation_in_every_point() {
     same("cancel.c", &[], ALL);
+    // What is told of the locks must not be a point either.
+    same("cancel.c", &[], &[&[("LOCKYARD_STAT", "1")]]);
 }
 
 #[test]

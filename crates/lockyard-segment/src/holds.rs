@@ -26,7 +26,7 @@
 //! | [`Held::since`] | what |
 //! |---|---|
 //! | bit 63 clear | no time: `notes` as it was before the acquisition, another word for each |
-//! | bit 63 set | bits 0–58: nanoseconds; 59–62: [`SERVED`], [`SIGNALLED`], [`AWAITED`], [`SAMPLED`] |
+//! | bit 63 set | bits 0–60: nanoseconds; 61: others wait; 62: for the distribution |
 //! | all set | the note has been moved |
 //!
 //! **Ordering.** The holder stores the lock's address, then `since`, then `notes`, each with
@@ -53,17 +53,13 @@ const TIMED: u64 = 1 << 63;
 const SAMPLED: u64 = 1 << 62;
 /// Others wait.
 pub(crate) const AWAITED: u64 = 1 << 61;
-/// A waiter was signalled for the lock meanwhile.
-const SIGNALLED: u64 = 1 << 60;
-/// The thread got the lock out of its queue, as one that was signalled, and others wait in it.
-const SERVED: u64 = 1 << 59;
 /// The note has been moved to another place.
 const MOVED: u64 = u64::MAX;
 /// How often a waiter looks for the holder's note: longer than a thread that runs takes to write
 /// or to move it.
 const LOOKS: u32 = 8;
 /// The nanoseconds.
-const TIME: u64 = SERVED - 1;
+const TIME: u64 = AWAITED - 1;
 /// A holder this long is noted by name.
 const LONG: u64 = 1_000_000;
 
@@ -158,78 +154,8 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     let Some(held) = notes.rev().find(|held| held.lock.load(Relaxed) == lock as u64) else { return };
     let since = held.since.load(Relaxed);
     if since & TIMED != 0 {
-        let now = Linux::now();
-        page.ending.store(now, Relaxed);
-        if since & (SIGNALLED | SERVED) != 0 {
-            let (recent, tag) = recent(lock);
-            if since & SIGNALLED != 0 {
-                let next = recent.made.fetch_add(1, Relaxed) as usize % RECENT;
-                recent.at[next].store(tag | now & !TAG, Relaxed);
-            }
-            if since & SERVED != 0 {
-                recent.served.store(tag | now & !TAG, Relaxed);
-            }
-        }
+        page.ending.store(Linux::now(), Relaxed);
     }
-}
-
-/// The last times at which locks were released. In their highest bits a part of the lock's address.
-struct Recent {
-    made: AtomicU64,
-    /// By holders for whose locks waiters had been signalled.
-    at: [AtomicU64; RECENT],
-    /// By the last holder that came out of a queue with others in it, and when that was put there.
-    served: AtomicU64,
-    pushed: AtomicU64,
-}
-
-const RECENT: usize = 4;
-const TAG: u64 = !0 << 56;
-/// By another part of the address.
-static RELEASED: [Recent; 64] = [const {
-    Recent {
-        made: AtomicU64::new(0),
-        at: [const { AtomicU64::new(0) }; RECENT],
-        served: AtomicU64::new(0),
-        pushed: AtomicU64::new(0),
-    }
-}; 64];
-
-/// Where the releases of `lock` are, and the highest bits of its times.
-fn recent(lock: usize) -> (&'static Recent, u64) {
-    let mixed = (lock as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (&RELEASED[(mixed >> 40) as usize % RELEASED.len()], mixed & TAG)
-}
-
-/// How long a thread has waited for `lock` that was signalled at `moment`, and is served from its
-/// queue now: until the holder of then released it for the first time, and until the last one
-/// did that was before it in the queue. Releases by threads that took it past the queue are none of
-/// its wait: it was on the way to a CPU. `None`: that is not known, or no longer.
-pub(crate) fn released_after(lock: usize, moment: u64) -> Option<u64> {
-    let (recent, tag) = recent(lock);
-    let times = recent.at.each_ref().map(|time| time.load(Relaxed));
-    let after = |time: &u64| (time & TAG == tag).then(|| (time & !TAG).checked_sub(moment & !TAG)).flatten();
-    // Where all are later the first may be gone.
-    let known = times.iter().any(|time| time & !TAG < moment & !TAG);
-    let first = times.iter().filter_map(after).min().filter(|_| known);
-    // One that was put there later has passed this thread, which was on the way to a CPU.
-    let pushed = recent.pushed.load(Relaxed);
-    let is_before = pushed & TAG == tag && pushed & !TAG <= moment & !TAG;
-    first.max(after(&recent.served.load(Relaxed)).filter(|_| is_before))
-}
-
-/// A thread that was signalled waits from now on for `lock`, if the thread with `page` holds it:
-/// whether it does.
-pub(crate) fn signalled(page: &ThreadPage, lock: usize) -> bool {
-    mark_with(page, lock, AWAITED | SIGNALLED)
-}
-
-/// A thread was put into the queue of `lock` at `since`, as one that was signalled, and has the
-/// lock; others wait in that queue: what its note says beside the time.
-pub(crate) fn served(lock: usize, since: u64) -> u64 {
-    let (recent, tag) = recent(lock);
-    recent.pushed.store(tag | since & !TAG, Relaxed);
-    AWAITED | SERVED
 }
 
 /// Takes note number `at` out; `last` is the last one.
@@ -297,14 +223,10 @@ pub(crate) fn mark(page: &ThreadPage, lock: usize) -> bool {
 
 /// The same for a thread that may hold `lock` or not.
 pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
-    mark_with(page, lock, AWAITED)
-}
-
-fn mark_with(page: &ThreadPage, lock: usize, marks: u64) -> bool {
     // A reader may have it several times. And of two notes, one may be of a hold that another
     // thread has ended.
     page.held[..page.depth()].iter().fold(false, |any, held| {
-        let marked = begin(held, lock, marks);
+        let marked = begin(held, lock);
         if marked {
             // Its place is known from now on, should it never release the lock.
             Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
@@ -314,14 +236,14 @@ fn mark_with(page: &ThreadPage, lock: usize, marks: u64) -> bool {
 }
 
 /// `false`: it is no hold of `lock`, or is over, or its note is elsewhere.
-fn begin(held: &Held, lock: usize, marks: u64) -> bool {
+fn begin(held: &Held, lock: usize) -> bool {
     // Others that wait may be first, so often at once.
     (0..LOOKS).any(|_| {
         let since = held.since.load(Acquire);
         if since == MOVED || held.lock.load(Acquire) != lock as u64 {
             return false;
         }
-        let marked = if since & TIMED != 0 { since | marks } else { timed(Linux::now()) | marks };
+        let marked = if since & TIMED != 0 { since | AWAITED } else { timed(Linux::now()) | AWAITED };
         // Even of the same: the note may have been moved meanwhile.
         held.since.compare_exchange(since, marked, Relaxed, Relaxed).is_ok()
     })
@@ -401,7 +323,7 @@ mod tests {
         forget(&page, 0, LAST);
         assert_eq!((page.held[0].lock.load(Relaxed), page.held[0].since.load(Relaxed)), (LAST as u64 + 1, timed));
         // A waiter that has found the note before it was moved.
-        assert!(!begin(&page.held[LAST], LAST + 1, AWAITED));
+        assert!(!begin(&page.held[LAST], LAST + 1));
         assert!(mark(&page, LAST + 1) && mark(&page, 2) && !mark(&page, 1));
     }
 }

@@ -56,7 +56,7 @@ pub const TAPE: usize = 1 << 15;
 pub const PAGE: usize = 4096;
 
 const _: () = {
-    assert!(event::COUNT <= EVENTS && CLASSES <= 256);
+    assert!(event::COUNT < EVENTS && CLASSES <= 256);
     assert!(size_of::<Header>() == PAGE && size_of::<Baseline>() == PAGE && size_of::<ThreadPage>() == PAGE);
     assert!(core::mem::offset_of!(ThreadPage, notes).is_multiple_of(64));
     assert!(size_of::<ClassRecord>() == 2048 && size_of::<Padded>() == 2048);
@@ -237,6 +237,8 @@ pub struct Padded(pub Tally);
 
 /// In [`ThreadPage::waiting_for`]: the wait ends in time without the lock.
 pub const WITH_DEADLINE: u64 = 1 << 32;
+/// The thread was put into the lock's queue, asleep, and has not run since.
+pub const ASLEEP: u64 = 1 << 33;
 
 /// What one thread has counted. Written by that thread alone, except number 0.
 ///
@@ -245,7 +247,8 @@ pub const WITH_DEADLINE: u64 = 1 << 32;
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct ThreadPage {
-    /// Lock events, by number.
+    /// Lock events, by number; behind them when the thread was woken last
+    /// ([`WOKEN`](lockyard::platform::linux::threads::WOKEN)).
     pub events: [AtomicU64; EVENTS],
     /// Acquisitions, by class: one for each value of the byte in which a class's number is kept.
     pub acquired: [AtomicU64; 256],
@@ -271,11 +274,13 @@ pub struct ThreadPage {
     /// written before `waiting`.
     pub waiting_since: AtomicU64,
     /// The kernel's name of the thread that held the lock when the wait began, or 0; and
-    /// [`WITH_DEADLINE`].
+    /// [`WITH_DEADLINE`], [`ASLEEP`].
     pub waiting_for: AtomicU64,
     /// The lock's address.
     pub waiting_lock: AtomicU64,
-    /// When the hold ends that the thread is about to end, likewise, or 0.
+    /// How long the thread was on its way to a CPU in a wait that it began asleep, nanoseconds.
+    pub waking: AtomicU64,
+    /// When the hold ends that the thread is about to end, a time as above, or 0.
     pub ending: AtomicU64,
     /// The kernel's name of the thread.
     pub thread: AtomicU64,

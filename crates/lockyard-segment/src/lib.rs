@@ -115,8 +115,9 @@ pub use recorder::Recorder;
 pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
-    Holder, Waiting, acquired, acquired_after, acquired_on, acquired_past_others, acquired_unheld, awaited, class,
-    class_at, contended, contended_by, idle, joined, page, refused, released, released_on, releasing, releasing_on,
+    Holder, Waiting, acquired, acquired_after, acquired_on, acquired_past_others, acquired_unheld, awaited, awake,
+    class, class_at, contended, contended_by, idle, joined, page, refused, released, released_on, releasing,
+    releasing_on,
 };
 pub use writer::{
     Fallback, Parents, Refused, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw,

@@ -11,7 +11,8 @@
 
 use core::sync::atomic::Ordering::Acquire;
 
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use lockyard::platform::linux::file::File;
+use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
@@ -22,7 +23,7 @@ use crate::layout::{LENGTH, PAGE, Shared, THREADS_OFFSET, ThreadPage};
 pub(crate) struct Memory {
     base: *const Shared,
     /// What it is a copy of.
-    copied: Option<OwnedFd>,
+    copied: Option<File>,
 }
 
 // SAFETY: the mapping is this value's own, and holds nothing but atomics.
@@ -45,7 +46,7 @@ impl Memory {
     }
 
     /// Zeroes until the first [`refresh`](Self::refresh).
-    pub(crate) fn copied(file: OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn copied(file: File) -> Result<Self, Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: new memory where the kernel finds room.
         let base = unsafe { mmap_anonymous(core::ptr::null_mut(), LENGTH, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
@@ -70,7 +71,7 @@ impl Memory {
         let place = self.base.cast::<u8>().wrapping_add(offset).cast_mut();
         // SAFETY: inside our own memory, which is writable; no other thread has `self`, and what
         // refers to the words refers to atomics.
-        let _ = unsafe { libc::pread(file.as_raw_fd(), place.cast(), length, offset as libc::off_t) };
+        let _ = unsafe { libc::pread(file.as_fd().as_raw_fd(), place.cast(), length, offset as libc::off_t) };
     }
 
     pub(crate) fn shared(&self) -> &Shared {

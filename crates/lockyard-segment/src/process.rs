@@ -5,8 +5,9 @@ use core::ffi::CStr;
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 
+use lockyard::platform::linux::file::File;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Uid, chownat, fstat, openat, stat, unlinkat};
+use rustix::fs::{AtFlags, OFlags, RawDir, Uid, chownat, fstat, stat, unlinkat};
 use rustix::io::{Errno, pread, read};
 use rustix::mm::{Advice, madvise};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, capabilities, capabilities_secure_bits};
@@ -54,7 +55,7 @@ pub(crate) fn file_name(process: u32) -> Name {
 /// When `process` began, in ticks since boot; `None` if there is no such process.
 pub(crate) fn began(process: u32) -> Option<u64> {
     let path = Name::new(format_args!("/proc/{process}/stat"));
-    let file = openat(rustix::fs::CWD, path.as_c_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let file = File::open(path.as_c_str(), OFlags::RDONLY).ok()?;
     let mut buffer = [0u8; 512];
     let length = read(&file, &mut buffer).ok()?;
     // "id (name) state …": the name may hold spaces and brackets, so count from its last bracket.
@@ -100,8 +101,7 @@ pub(crate) fn identity(file: impl AsFd) -> Option<Identity> {
 
 /// Calls `visit` with the process id of every name of a segment.
 pub(crate) fn each_name(mut visit: impl FnMut(u32)) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(rustix::fs::CWD, FOLDER, flags, Mode::empty())?;
+    let folder = File::open(FOLDER, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
     let mut entries = RawDir::new(folder, &mut buffer);
     while let Some(entry) = entries.next() {
@@ -136,19 +136,18 @@ pub(crate) fn sweep() {
 
 /// Opens the segment file of `process`; never through a symbolic link, and without waiting: anybody
 /// can put a pipe there.
-pub(crate) fn open(process: u32, flags: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
+pub(crate) fn open(process: u32, flags: OFlags) -> Result<File, Errno> {
     open_in(FOLDER, process, flags)
 }
 
-fn open_in(folder: &CStr, process: u32, flags: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
-    let folder = openat(rustix::fs::CWD, folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    openat(&folder, file_name(process).as_c_str(), flags, Mode::RUSR | Mode::WUSR)
+fn open_in(folder: &CStr, process: u32, flags: OFlags) -> Result<File, Errno> {
+    let folder = File::open(folder, OFlags::PATH)?;
+    File::open_at(&folder, file_name(process).as_c_str(), flags | OFlags::NOFOLLOW | OFlags::NONBLOCK)
 }
 
 /// Opens the segment of `process` for a reader, and says what the process calls itself: one in
 /// another namespace has another process id there, and another `/dev/shm`.
-pub(crate) fn open_for_reader(process: u32, flags: OFlags) -> Result<(rustix::fd::OwnedFd, u32), Errno> {
+pub(crate) fn open_for_reader(process: u32, flags: OFlags) -> Result<(File, u32), Errno> {
     let apart = ["mnt", "pid"].into_iter().any(|kind| {
         let namespace = |whose: fmt::Arguments<'_>| {
             let path = Name::new(format_args!("/proc/{whose}/ns/{kind}"));
@@ -206,7 +205,7 @@ pub(crate) fn give(process: u32, made: FileId, user: u32) -> Result<(), Errno> {
 }
 
 pub(crate) fn remove(name: &Name) {
-    if let Ok(folder) = openat(rustix::fs::CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+    if let Ok(folder) = File::open(FOLDER, OFlags::PATH) {
         let _ = unlinkat(&folder, name.as_c_str(), AtFlags::empty());
     }
 }

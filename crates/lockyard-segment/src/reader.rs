@@ -17,6 +17,7 @@ use crate::memory::Memory;
 use crate::process;
 use crate::refusal::Refusal;
 use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting};
+use crate::told::{self, UnderWay};
 
 /// A segment. Stays readable when the process has ended and its name is gone.
 #[derive(Debug)]
@@ -269,26 +270,22 @@ impl Reader {
         reset: u64,
         now: u64,
     ) -> Vec<ThreadSample> {
+        let is_held = |lock: u64| {
+            let notes =
+                |page: &ThreadPage| page.held[..page.depth()].iter().any(|held| held.lock.load(Relaxed) == lock);
+            self.pages().any(notes)
+        };
         let mut all = Vec::new();
         for page in self.pages() {
-            let waits = Caller::from_raw(page.waiting.load(Acquire)).and_then(|caller| {
-                let since = page.waiting_since.load(Acquire);
-                // 0: it sleeps at a condition variable.
-                let caller = (since != 0).then_some(caller)?;
-                let held_by = page.waiting_for.load(Relaxed);
-                Some(Wait {
-                    lock: page.waiting_lock.load(Relaxed),
-                    class: place_of(caller)?,
-                    place: self.place(caller),
-                    since,
-                    ns: now.saturating_sub(since),
-                    holder: held_by as u32,
-                    has_deadline: held_by & WITH_DEADLINE != 0,
-                })
+            let waits = told::under_way(page, now).filter(|wait| !wait.is_asleep || is_held(wait.lock));
+            let waits = waits.and_then(|UnderWay { caller, lock, since, until, held_by, .. }| {
+                let (class, place, ns) = (place_of(caller)?, self.place(caller), until.saturating_sub(since));
+                let (holder, has_deadline) = (held_by as u32, held_by & WITH_DEADLINE != 0);
+                Some(Wait { lock, class, place, since, ns, holder, has_deadline })
             });
             if let Some(wait) = &waits {
                 let (ns, holder) = (wait.ns, wait.holder);
-                let sum_ns = now.saturating_sub(wait.since.max(reset));
+                let sum_ns = (wait.since + ns).saturating_sub(wait.since.max(reset));
                 classes[wait.class].waiting.add(Waiting { threads: 1, longest_ns: ns, sum_ns, holder });
             }
             let holds = page.held[..page.depth()].iter().filter_map(|held| {

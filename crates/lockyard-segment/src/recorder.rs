@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::*;
 
-use rustix::fd::OwnedFd;
+use lockyard::platform::linux::file::File;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::layout::{ThreadPage, state};
@@ -22,7 +22,7 @@ pub struct Recorder {
     /// What the process had counted before: cut windows, threads without a tape.
     before: (u64, u32),
     /// The segment's file, locked: the system unlocks it when the recorder ends, however it does.
-    _claim: Option<OwnedFd>,
+    _claim: Option<File>,
 }
 
 /// A class of locks, as the process has told it.
@@ -37,7 +37,7 @@ pub struct RecordedClass {
 }
 
 /// The segment's file of `process`, locked. `None`: another recorder has it.
-fn claim(process: u32) -> Option<OwnedFd> {
+fn claim(process: u32) -> Option<File> {
     let (file, _) = process::open_for_reader(process, OFlags::RDONLY).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| file)
 }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 
-use crate::holds::{self, mark_noted};
+use crate::holds::mark_noted;
 use crate::layout::ThreadPage;
 use crate::writer;
 
@@ -55,8 +55,8 @@ pub(crate) fn readers(lock: usize) -> u32 {
 
 /// That of the first threads which holds `lock`, for which a thread waits that was signalled.
 #[cold]
-pub(crate) fn signalled(lock: usize) -> Option<&'static ThreadPage> {
-    writer::known_pages().take(ALWAYS).find(|page| holds::signalled(page, lock))
+pub(crate) fn holder(lock: usize) -> Option<&'static ThreadPage> {
+    writer::known_pages().take(ALWAYS).find(|page| mark_noted(page, lock))
 }
 
 /// The page of the thread that the kernel calls `thread`.

@@ -7,8 +7,8 @@
 
 use core::ffi::CStr;
 
-use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags, openat};
+use lockyard::platform::linux::file::File;
+use rustix::fs::OFlags;
 use rustix::io::read;
 
 /// A file, and a place in it as `addr2line -e FILE` counts.
@@ -37,7 +37,7 @@ impl Site {
 /// What `address`, in this process's code, is. `None`: code without a file.
 pub(crate) fn locate(address: usize) -> Option<Site> {
     const MAPS: &CStr = c"/proc/thread-self/maps";
-    let maps = openat(rustix::fs::CWD, MAPS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let maps = File::open(MAPS, OFlags::RDONLY).ok()?;
     // Where the file of the lines at hand begins in memory, and whether its header can be read
     // there.
     let (mut base, mut readable) = (0, false);
@@ -110,7 +110,7 @@ fn hexadecimal(digits: &[u8]) -> Option<usize> {
 }
 
 /// Calls `visit` with each line until it says `false`. Lines that do not fit are left out.
-fn each_line(file: &OwnedFd, mut visit: impl FnMut(&[u8]) -> bool) {
+fn each_line(file: &File, mut visit: impl FnMut(&[u8]) -> bool) {
     let mut buffer = [0u8; 1024];
     let (mut filled, mut cut) = (0, false);
     loop {

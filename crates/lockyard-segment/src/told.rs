@@ -11,16 +11,15 @@ use lockyard::condvar::Moved;
 use lockyard::event::Event;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard::platform::linux::threads;
+use lockyard::platform::linux::threads::{self, WOKEN};
 
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
 use crate::holds::{
-    AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, note, released_after, released_plainly, served,
-    signalled, timed,
+    AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, mark_noted, note, released_plainly, timed,
 };
-use crate::layout::{ThreadPage, WITH_DEADLINE};
+use crate::layout::{ASLEEP, ThreadPage, WITH_DEADLINE};
 use crate::search;
 use crate::tape;
 use crate::writer::{self, mine, tally};
@@ -186,23 +185,25 @@ pub fn refused(caller: impl Into<Caller>, lock: usize) {
 }
 
 /// The calling thread has released the lock at `lock`, and sleeps at a condition variable until it
-/// is moved into the queue of that lock ([`awaited`], [`acquired_after`]) or takes it itself.
+/// is moved into the queue of that lock ([`awaited`]) or takes it itself. When it runs again it is
+/// [`awake`].
 #[cold]
 pub fn idle(caller: impl Into<Caller>, lock: usize) {
     if let Some(page) = mine() {
         let caller = caller.into();
         callers::record(caller);
+        page.waking.store(0, Relaxed);
         begins(page, caller, lock, (0, 0));
     }
 }
 
-/// The calling thread waits for `lock`, since when and for which thread.
-fn begins(page: &ThreadPage, caller: Caller, lock: usize, (since, holder): (u64, u32)) {
+/// The calling thread waits for `lock`, since when, and for which thread.
+fn begins(page: &ThreadPage, caller: Caller, lock: usize, (since, holder): (u64, u64)) {
     if page.name.is(b"") {
         writer::name_of_caller(&page.name);
     }
     page.waiting_since.store(since, Relaxed);
-    page.waiting_for.store(holder.into(), Relaxed);
+    page.waiting_for.store(holder, Relaxed);
     page.waiting_lock.store(lock as u64, Relaxed);
     page.waiting.store(caller.raw(), Release);
 }
@@ -221,35 +222,73 @@ pub fn awaited(moved: Moved) {
 #[cold]
 fn moves(page: &ThreadPage, Moved { mutex, waiter, is_first }: Moved) {
     let holder = match is_first {
-        true if signalled(page, mutex) => Some(page),
-        true => search::signalled(mutex),
+        true if mark_noted(page, mutex) => Some(page),
+        true => search::holder(mutex),
         false => None,
     };
     let Some(waiter) = writer::known_page(waiter) else { return };
     // The waiter sleeps: the words are this thread's until it has moved it. In a handler of a
     // signal the waiter may wait for another lock meanwhile.
     if waiter.waiting_lock.load(Relaxed) == mutex as u64 && waiter.waiting_since.load(Relaxed) == 0 {
-        waiter.waiting_for.store(holder.map_or(0, |page| page.thread.load(Relaxed)), Relaxed);
+        waiter.waiting_for.store(holder.map_or(0, |page| page.thread.load(Relaxed)) | ASLEEP, Relaxed);
         waiter.waiting_since.store(Linux::now(), Release);
     }
 }
 
+/// The calling thread, which was [idle](idle), runs again: it takes the lock next, or waits in its
+/// queue. That it was woken, and had no CPU yet, is no wait for the lock.
+#[cold]
+pub fn awake() {
+    let Some(page) = mine().filter(|page| page.waiting.load(Relaxed) != 0) else { return };
+    let since = page.waiting_since.load(Relaxed);
+    if since == 0 {
+        return page.waiting.store(0, Relaxed);
+    }
+    let (now, woken) = (Linux::now(), page.events[WOKEN].load(Relaxed));
+    page.waking.store(if woken < since { 0 } else { now.saturating_sub(woken) }, Relaxed);
+    page.waiting_for.store(page.waiting_for.load(Relaxed) & !ASLEEP, Relaxed);
+}
+
+/// A wait that goes on, as a reader finds it.
+pub(crate) struct UnderWay {
+    pub(crate) caller: Caller,
+    pub(crate) lock: u64,
+    pub(crate) since: u64,
+    /// The moment, or when the thread was woken that has not run since: it waits for a CPU.
+    pub(crate) until: u64,
+    /// [`ThreadPage::waiting_for`].
+    pub(crate) held_by: u64,
+    /// It waits for the lock if somebody holds it; else for the thread before it in the queue,
+    /// which waits for a CPU.
+    pub(crate) is_asleep: bool,
+}
+
+/// What the thread with `page` waits for at the moment `now`.
+pub(crate) fn under_way(page: &ThreadPage, now: u64) -> Option<UnderWay> {
+    let caller = Caller::from_raw(page.waiting.load(Acquire))?;
+    // 0: it sleeps at a condition variable.
+    let since = Some(page.waiting_since.load(Acquire)).filter(|since| *since != 0)?;
+    let (held_by, lock) = (page.waiting_for.load(Relaxed), page.waiting_lock.load(Relaxed));
+    let (is_asleep, woken) = (held_by & ASLEEP != 0, page.events[WOKEN].load(Relaxed));
+    let until = if is_asleep && woken >= since { woken } else { now };
+    Some(UnderWay { caller, lock, since, until, held_by, is_asleep })
+}
+
 /// A wait this short is not worth its count: the thread that ended it was about to release the
 /// lock, as a thread that signals does.
-const BRIEF_NS: u64 = 1_000;
+const BRIEF_NS: u64 = 5_000;
 
 /// The calling thread has taken the lock at `lock`, into whose queue another had put it at `since`,
-/// asleep. It has waited until the lock was released by the thread that [held](awaited) it then,
-/// and by those that were before it in the queue. (What came after that was the way to a CPU.)
-/// `others` still wait.
+/// asleep, and is [awake]. `others` still wait.
 #[cold]
 pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
     let Some(page) = mine() else { return };
-    let caller = caller.into();
+    let (caller, now) = (caller.into(), Linux::now());
     page.waiting.store(0, Relaxed);
     tape::asked(page, caller, lock);
-    let waited = released_after(lock, since).filter(|ns| *ns >= BRIEF_NS);
-    if let Some(ns) = waited {
+    let ns = now.saturating_sub(since).saturating_sub(page.waking.load(Relaxed));
+    let waited = ns >= BRIEF_NS;
+    if waited {
         if page.waited.load(Relaxed) != 0 {
             settle(page);
         }
@@ -259,9 +298,8 @@ pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others
         page.waited_handoffs.store(0, Relaxed);
         page.waited.store(caller.raw(), Relaxed);
     }
-    let marks = if others { served(lock, since) } else { 0 };
-    let is_timed = others || waited.is_some();
-    note(page, caller, lock, is_timed.then(|| timed(Linux::now()) | marks));
+    let awaited = if others { AWAITED } else { 0 };
+    note(page, caller, lock, (others || waited).then_some(timed(now) | awaited));
 }
 
 /// The thread that holds a lock, as far as the lock knows.
@@ -322,7 +360,7 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
     let since = Linux::now();
     if let Some(page) = page {
         tape::asked(page, caller, lock);
-        begins(page, caller, lock, (since, holder));
+        begins(page, caller, lock, (since, holder.into()));
     }
     Waiting { page, caller, lock, since, parks: parks(), handoffs: handoffs() }
 }

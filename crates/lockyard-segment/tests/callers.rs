@@ -86,7 +86,7 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     segment::released(OTHER);
     assert!(held() - held_before <= released - begun);
 
-    // A thread that was moved into a lock's queue has waited until the release before it ran.
+    // A thread that was moved into a lock's queue has waited until it was woken, and since it runs.
     let moved = Linux::now();
     segment::acquired(holds, OTHER);
     let waiter = || reader.sample().waiters.into_iter().find_map(|thread| thread.waits);
@@ -94,25 +94,35 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     let (leave, left) = mpsc::channel::<()>();
     let sleeper = thread::spawn(move || {
         segment::idle(waits, OTHER);
-        sleeps.send(Linux::current().expect("a record").id().raw()).expect("the other listens");
-        let _ = left.recv();
+        sleeps.send(Linux::current().expect("a record").id()).expect("the other listens");
+        left.recv().expect("the other tells");
+        let ran = Linux::now();
+        segment::awake();
+        segment::acquired_after(waits, OTHER, moved, false);
+        let took = Linux::now() - ran;
+        segment::released(OTHER);
+        took
     });
     let asleep = slept.recv().expect("it sleeps");
     assert_eq!(waiter(), None, "at its condition variable");
-    segment::awaited(Moved { mutex: OTHER, waiter: asleep, is_first: true });
+    segment::awaited(Moved { mutex: OTHER, waiter: asleep.raw(), is_first: true });
     let wait = waiter().expect("it waits for the mutex");
     assert_eq!((wait.lock, wait.holder), (OTHER as u64, threads::kernel_id_of_caller()));
-    drop(leave);
-    sleeper.join().expect("it ends");
     while Linux::now() < moved + A_WHILE_NS {}
     segment::releasing(OTHER);
+    segment::released(OTHER);
+    assert_eq!(waiter(), None, "nobody holds it");
+    Linux::notify(Linux::thread(asleep), || 0);
     let late = Linux::now() - moved;
+    segment::acquired(holds, OTHER);
+    let wait = waiter().expect("it had to wait");
+    assert!(wait.ns <= late, "it is on its way to a CPU");
     segment::released(OTHER);
     while Linux::now() < moved + 2 * late {}
-    segment::acquired_after(waits, OTHER, moved, false);
-    segment::released(OTHER);
+    leave.send(()).expect("it listens");
+    let took = sleeper.join().expect("it ends");
     let waited = waited() - waited_before;
-    assert!((A_WHILE_NS..=late).contains(&waited), "{waited} of {late}");
+    assert!((A_WHILE_NS..=late + took).contains(&waited), "{waited} of {late}");
 
     // A thread ends with a lock for which it has waited, another thread gets its page.
     for _ in 0..2 {

@@ -136,9 +136,9 @@ unsafe impl Platform for Sim {
         }
     }
 
-    fn notify(token: &U32, exchange: impl FnOnce() -> u32) -> u32 {
+    fn notify(thread: &Thread<Self>, exchange: impl FnOnce() -> u32) -> u32 {
         match Host::here() {
-            Some(host) => host.notify(token, exchange),
+            Some(host) => host.notify(thread.token(), exchange),
             None => exchange(),
         }
     }

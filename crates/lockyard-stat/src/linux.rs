@@ -5,8 +5,16 @@ use lockyard_segment::{self as segment, Caller, Class, Holder, Waiting};
 
 use crate::Refused;
 
-static WATCHER: Watcher =
-    Watcher { take, attempt, idle, awaited: segment::awaited, moved, releasing: segment::releasing, released };
+static WATCHER: Watcher = Watcher {
+    take,
+    attempt,
+    idle,
+    awaited: segment::awaited,
+    awake: segment::awake,
+    moved,
+    releasing: segment::releasing,
+    released,
+};
 
 pub(crate) fn open() -> Result<(), Refused> {
     segment::open_for_life(b"lockyard").map_err(|refused| match refused {

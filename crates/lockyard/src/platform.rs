@@ -234,14 +234,14 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// Wakes one thread sleeping on `word`.
     fn unpark(word: &Self::U32);
 
-    /// Reaches another thread, which may be awake, to leave it a wake-up in its parking token: that
-    /// is what `exchange` does. Returns what it returns.
+    /// Reaches `thread`, which may be awake, to leave it a wake-up in its parking token: that is
+    /// what `exchange` does. Returns what it returns.
     ///
-    /// For machines on which it takes more than the token to wake a thread that does not sleep: a
-    /// kernel locks the thread before it looks.
+    /// For machines on which it takes more than the token to wake a thread that does not sleep (a
+    /// kernel locks the thread before it looks), or that note when it is woken.
     #[inline(always)]
-    fn notify(token: &Self::U32, exchange: impl FnOnce() -> u32) -> u32 {
-        let _ = token;
+    fn notify(thread: &Thread<Self>, exchange: impl FnOnce() -> u32) -> u32 {
+        let _ = thread;
         exchange()
     }
 

@@ -15,7 +15,7 @@
 //! they waited, and by what they made others wait.
 
 use lockyard_segment::Sample;
-use lockyard_segment::sample::ClassSample;
+use lockyard_segment::sample::{ClassSample, Wait};
 
 use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent, standing};
 use super::{advice, numbers};
@@ -135,37 +135,27 @@ fn longest_wait(class: &ClassSample) -> u64 {
     class.counts.wait_max.max(class.waiting.longest_ns)
 }
 
-/// The lines that ask: as many as make up most of the waiting.
+/// The lines that ask: as many as make up most of the waiting, that of threads that wait now
+/// included.
 fn asked(facts: &Facts<'_>, class: &ClassSample) -> String {
-    let askers: Vec<_> = askers(class).into_iter().filter(|caller| caller.place.place != 0).collect();
-    let all: u64 = askers.iter().map(|caller| caller.wait_ns).sum();
-    let mut shown: Vec<String> = Vec::new();
-    let mut sum = 0;
-    for caller in askers.iter().take(2) {
-        if sum as f64 >= 0.8 * all as f64 {
-            break;
-        }
-        sum += caller.wait_ns;
-        let line = facts.symbols.line(&caller.place);
-        if !shown.contains(&line) {
-            shown.push(line);
+    let is_this = |wait: &&Wait| facts.sample.classes.get(wait.class).is_some_and(|of| std::ptr::eq(of, class));
+    let now = facts.sample.waiters.iter().filter_map(|thread| thread.waits.as_ref()).filter(is_this);
+    let now = now.map(|wait| (&wait.place, wait.ns));
+    let mut lines: Vec<(String, u64)> = Vec::new();
+    let ended = askers(class).into_iter().map(|caller| (&caller.place, caller.wait_ns));
+    for (place, ns) in ended.chain(now).filter(|(place, _)| place.place != 0) {
+        let line = facts.symbols.line(place);
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, sum)) => *sum += ns,
+            None => lines.push((line, ns)),
         }
     }
-    match shown.is_empty() {
-        // Waiting threads have waited from the begin to this moment.
-        true => waiting_places(facts, class),
-        false => format!(", asked for in {}", shown.join(" and ")),
-    }
-}
-
-fn waiting_places(facts: &Facts<'_>, class: &ClassSample) -> String {
-    let place = facts
-        .sample
-        .waiters
-        .iter()
-        .filter_map(|thread| thread.waits.as_ref())
-        .find(|wait| facts.sample.classes.get(wait.class).is_some_and(|of| std::ptr::eq(of, class)));
-    place.map_or_else(String::new, |wait| format!(", asked for in {}", facts.symbols.line(&wait.place)))
+    lines.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let first = lines.first().map_or(0, |(_, ns)| *ns);
+    let all: u64 = lines.iter().map(|(_, ns)| ns).sum();
+    lines.truncate(if first as f64 >= 0.8 * all as f64 { 1 } else { 2 });
+    let lines: Vec<String> = lines.into_iter().map(|(line, _)| line).collect();
+    if lines.is_empty() { String::new() } else { format!(", asked for in {}", lines.join(" and ")) }
 }
 
 /// The thread that holds it, and where.

@@ -121,6 +121,50 @@ static void *no_point(void *unused)
     return (void *)7;
 }
 
+static void *listens(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&mutex);
+    tid = (int)syscall(SYS_gettid);
+    while (stage == 0)
+        pthread_cond_wait(&cond, &mutex);
+    pthread_mutex_unlock(&mutex);
+    return (void *)7;
+}
+
+static void *signals(void *unused)
+{
+    // Nor is a signal, whatever it has to do for the waiter.
+    (void)unused;
+    while (!asynchronous)
+        sched_yield();
+    pthread_mutex_lock(&mutex);
+    stage = 1;
+    pthread_cond_signal(&cond);
+    pthread_mutex_unlock(&mutex);
+    return (void *)7;
+}
+
+// The request comes while another has the mutex: it is the thread's again before its handlers run.
+static void cancel_while_held(void)
+{
+    pthread_t thread;
+    void *result;
+    tid = handler = 0;
+    MUST(pthread_create(&thread, NULL, in_cond_wait, NULL) == 0);
+    while (tid == 0)
+        sched_yield();
+    until_asleep(tid);
+    MUST(pthread_mutex_lock(&mutex) == 0);
+    int cancelled = pthread_cancel(thread);
+    struct timespec time = { 0, 2000000 };
+    nanosleep(&time, NULL);
+    int early = handler;
+    int unlocked = pthread_mutex_unlock(&mutex);
+    MUST(pthread_join(thread, &result) == 0);
+    printf("while the mutex is held: %d, %d, handler %d, then %d\n", cancelled, unlocked, early, (int)handler);
+}
+
 static void cancel_in(const char *name, void *(*point)(void *))
 {
     pthread_t thread;
@@ -159,6 +203,8 @@ int main(void)
         cancel_in("sem_timedwait", in_sem_timedwait);
         cancel_in("sem_clockwait", in_sem_clockwait);
     }
+    for (int round = 0; round < 8; round++)
+        cancel_while_held();
     asynchronous = 1;
     cancel_in("cond_wait, asynchronous", in_cond_wait);
     asynchronous = 0;
@@ -183,8 +229,20 @@ int main(void)
         printf("one of three: %d\n", result == PTHREAD_CANCELED);
     }
 
-    pthread_t thread;
+    pthread_t thread, listener;
     stage = tid = 0;
+    pthread_create(&listener, NULL, listens, NULL);
+    while (tid == 0)
+        sched_yield();
+    until_asleep(tid);
+    pthread_create(&thread, NULL, signals, NULL);
+    SHOW(pthread_cancel(thread));
+    asynchronous = 1;
+    pthread_join(thread, &result);
+    printf("the signaller returned %d\n", (int)(intptr_t)result);
+    pthread_join(listener, &result);
+    printf("the waiter returned %d\n", (int)(intptr_t)result);
+    asynchronous = stage = tid = 0;
     pthread_create(&thread, NULL, disabled, NULL);
     while (tid == 0)
         sched_yield();

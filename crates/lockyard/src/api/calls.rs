@@ -204,6 +204,14 @@ impl<L: Watched> Away<'_, L> {
         let Ok(()) = deadlock::acquire_or_fail(self.lock, kind, mode, attempt, wait);
     }
 
+    /// The thread runs again.
+    pub(crate) fn awake(&self) {
+        #[cfg(feature = "stat")]
+        if let Some((watcher, _)) = &self.told {
+            (watcher.awake)();
+        }
+    }
+
     /// The thread has the mutex, in whose queue it was since `moment`, asleep.
     pub(crate) fn adopted(&self, moment: u64) {
         self.is_told.set(true);

@@ -96,6 +96,10 @@ impl<P: Platform> Companion<P> for Held<'_, P> {
         Some(&self.0.lock().0)
     }
 
+    fn awake(&self, _signalled: bool) {
+        self.0.awake();
+    }
+
     fn adopted(&self, moment: u64) {
         self.0.adopted(moment);
     }

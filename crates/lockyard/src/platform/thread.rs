@@ -301,16 +301,21 @@ impl<P: Platform> Thread<P> {
 
     /// Notifies the record's thread: wakes it, or makes its next park return at once.
     pub(crate) fn unpark(&self) {
-        if P::notify(&self.token, || self.token.swap(NOTIFIED, Release)) == PARKED {
+        if P::notify(self, || self.token.swap(NOTIFIED, Release)) == PARKED {
             P::count(Event::ParkWake, 1);
             P::unpark(&self.token);
         }
     }
 }
 
-/// For checkers, which tell late writes from lost ones.
+/// For simulated machines, and for checkers, which tell late writes from lost ones.
 #[cfg(feature = "unstable-internals")]
 impl<P: Platform> Thread<P> {
+    /// Its parking token.
+    pub fn token(&self) -> &P::U32 {
+        &self.token
+    }
+
     /// The words of its spinlock nodes that it clears before it queues and that others write then.
     /// A write that may come before the clearing is lost.
     pub fn links(&self) -> impl Iterator<Item = &P::U32> {

@@ -143,6 +143,8 @@ pub struct Watcher {
     pub idle: fn(&Ask<'_>),
     /// Such a thread waits from now on for the lock.
     pub awaited: fn(Moved),
+    /// The thread that slept runs again, moved or not.
+    pub awake: fn(),
     /// It has the lock, in whose queue it was since that moment
     /// ([`Platform::now`](super::Platform::now)), asleep.
     pub moved: fn(&Ask<'_>, u64),

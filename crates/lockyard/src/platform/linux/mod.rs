@@ -44,7 +44,7 @@
 
 pub(crate) mod clock;
 mod epoch;
-mod file;
+pub mod file;
 mod fork;
 mod futex;
 mod pi;
@@ -229,6 +229,12 @@ unsafe impl Platform for Linux {
     #[inline(never)]
     fn unpark(word: &U32) {
         futex::wake_one(&word.0);
+    }
+
+    #[inline(always)]
+    fn notify(thread: &Thread<Self>, exchange: impl FnOnce() -> u32) -> u32 {
+        threads::note_wake(thread);
+        exchange()
     }
 
     #[inline(always)]

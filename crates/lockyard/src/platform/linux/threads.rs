@@ -66,9 +66,9 @@ use super::{Linux, epoch, futex};
 use crate::platform::atomics::AtomicU64;
 use crate::platform::thread::{Thread, ThreadId};
 
-pub(super) use counts::count;
 use counts::{EVENTS, lend_to};
-pub use counts::{EventWords, Lender, counted, lend, snapshot, take_back};
+pub use counts::{EventWords, Lender, WOKEN, counted, lend, snapshot, take_back};
+pub(super) use counts::{count, note_wake};
 pub(super) use running::{is_running, mirror_cpus, refresh};
 
 /// How many threads can have a record: the last short names are lent (see `strangers`).

@@ -8,12 +8,19 @@ use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 use super::{SELF, Slot, TABLE, at, slots};
 use crate::event::{COUNT, Event, Snapshot};
+use crate::platform::Platform;
 use crate::platform::atomics::AtomicU64;
+use crate::platform::linux::Linux;
+use crate::platform::thread::Thread;
 
 pub(super) const EVENTS: usize = if cfg!(feature = "events") { COUNT } else { 0 };
 
-/// A word per event, by event number: what one thread has counted.
-pub type EventWords = [AtomicU64; COUNT];
+/// A word per event, by event number: what one thread has counted. The last one, [`WOKEN`], is the
+/// moment ([`Platform::now`]) at which the thread was woken last, or was about to be.
+pub type EventWords = [AtomicU64; COUNT + 1];
+
+/// See [`EventWords`].
+pub const WOKEN: usize = COUNT;
 
 /// Lends words for a slot (0 to `ThreadId::MAX_INDEX`), or has none to lend for it.
 pub type Lender = fn(slot: u32) -> Option<&'static EventWords>;
@@ -65,6 +72,17 @@ pub(in super::super) fn count(event: Event, amount: i64) {
         } else {
             word.store(word.load(Relaxed).wrapping_add(amount as u64), Relaxed);
         }
+    }
+}
+
+/// Notes in lent words that `thread` is woken. Stored before its token: it finds it when it runs.
+#[inline]
+pub(in super::super) fn note_wake(thread: &Thread<Linux>) {
+    if LENDER.load(Relaxed).is_null() {
+        return;
+    }
+    if let Some(word) = super::slot(thread.id()).words().get(WOKEN) {
+        word.store(Linux::now(), Relaxed);
     }
 }
 
@@ -133,7 +151,7 @@ mod tests {
     #[test]
     fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
         const SLOTS: usize = 4096;
-        static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT] }; SLOTS];
+        static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT + 1] }; SLOTS];
         if !cfg!(feature = "events") {
             return;
         }

@@ -2,7 +2,9 @@
 //!
 //! No test asserts a time or a rate.
 
+#[path = "../preloaded/mod.rs"]
 mod preloaded;
+mod signalled;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -25,9 +27,14 @@ fn program(flag: &str) -> PathBuf {
 
 /// `function (planted.c:LINE)` of the line with this mark.
 fn place(function: &str, mark: &str) -> String {
-    let source = fs::read_to_string(source("planted")).expect("the source");
+    place_in("planted", function, mark)
+}
+
+/// The same in `program`.
+fn place_in(program: &str, function: &str, mark: &str) -> String {
+    let source = fs::read_to_string(source(program)).expect("the source");
     let at = source.lines().position(|line| line.ends_with(&format!("// MARK {mark}"))).expect("the mark");
-    format!("{function} (planted.c:{})", at + 1)
+    format!("{function} ({program}.c:{})", at + 1)
 }
 
 fn stat(options: &[&str], program: &Path, what: &str) -> Command {
@@ -41,8 +48,13 @@ fn stat(options: &[&str], program: &Path, what: &str) -> Command {
 /// liblockyard's locks as well.
 #[track_caller]
 fn told(what: &str, parts: &[String]) -> String {
-    told_of(&preloaded::linked("planted"), what, parts);
-    told_of(&program(""), what, parts)
+    told_by("planted", what, parts)
+}
+
+#[track_caller]
+fn told_by(program: &str, what: &str, parts: &[String]) -> String {
+    told_of(&preloaded::linked(program), what, parts);
+    told_of(&preloaded::program(program, ""), what, parts)
 }
 
 #[track_caller]
@@ -79,45 +91,6 @@ fn a_long_hold_in_one_thread_of_sixteen_is_named() {
 fn a_long_hold_of_a_lock_that_was_taken_past_sleepers_is_named() {
     let holder = format!("held from {} for ", place("retaker", "retaken"));
     told("retaken", &["Locks cost this program ".to_owned(), holder]);
-}
-
-/// Nobody asks for the lock: a signal puts the waiter into its queue.
-#[test]
-fn a_long_hold_after_a_signal_is_named() {
-    let (waits, holds) = (place("listener", "listener"), place("teller", "teller"));
-    let parts = [
-        "Locks cost this program ".to_owned(),
-        format!("asked for in {waits}"),
-        format!("held from {holds} for "),
-        // It is the usual hold, or a few of many: as the sample has it.
-        " there ".to_owned(),
-    ];
-    told("signalled", &parts);
-}
-
-/// The program ends while the signalled thread waits.
-#[test]
-fn a_wait_after_a_signal_that_does_not_end_is_named() {
-    let (waits, holds) = (place("left", "left"), place("leaver", "leaver"));
-    let asked = format!("asked for in {waits}");
-    let held = format!("held it since {holds}, and 1 thread waited to the end");
-    told("left", &["Locks cost this program ".to_owned(), asked, held]);
-}
-
-/// Nobody signals: the time of the waiter is up, and it needs the mutex.
-#[test]
-fn a_long_hold_after_a_timed_wait_is_named() {
-    let (waits, holds) = (place("poller", "poller"), place("keeper", "keeper"));
-    let (asked, held) = (format!("asked for in {waits}"), format!("held from {holds} for "));
-    told("polled", &["Locks cost this program ".to_owned(), asked, held]);
-}
-
-/// All wait for the mutex since the broadcast, and for each other: not for the thread that signals.
-#[test]
-fn threads_that_a_broadcast_wakes_wait_for_each_other() {
-    let herded = place("herded", "herded");
-    let parts = ["Locks cost this program ", &format!("asked for in {herded}"), &format!("held from {herded} for ")];
-    told("herd", &parts.map(str::to_owned));
 }
 
 #[test]
@@ -236,23 +209,17 @@ fn a_python_program_is_told_of_its_global_lock() {
 /// It never ends: the deadlock is told while it lasts, and once more when both are stopped.
 #[test]
 fn a_deadlock_is_named() {
-    let places = [("forth", ["forth first", "forth second"]), ("back", ["back first", "back second"])];
-    deadlock_of(&program(""), "deadlock", places);
-    deadlock_of(&preloaded::linked("planted"), "deadlock", places);
+    let forth = ["forth first", "forth second"].map(|mark| place("forth", mark));
+    let back = ["back first", "back second"].map(|mark| place("back", mark));
+    deadlock_of(&program(""), &forth, &back);
+    deadlock_of(&preloaded::linked("planted"), &forth, &back);
 }
 
-/// One of the two was put into the queue of its lock by the other, with a signal.
-#[test]
-fn a_deadlock_after_a_signal_is_named() {
-    let signalled = ("signalled", ["signalled first", "signalled second"]);
-    let signaller = ("signaller", ["signaller first", "signaller second"]);
-    deadlock_of(&program(""), "signalled deadlock", [signalled, signaller]);
-    deadlock_of(&preloaded::linked("planted"), "signalled deadlock", [signalled, signaller]);
-}
-
+/// The program that does "deadlock" is told so: two threads hold their first lock and wait for the
+/// second one, in these places.
 #[track_caller]
-fn deadlock_of(program: &Path, what: &str, [one, other]: [(&str, [&str; 2]); 2]) {
-    let mut child = stat(&[], program, what).stderr(Stdio::piped()).spawn().expect("the binary runs");
+fn deadlock_of(program: &Path, one: &[String; 2], other: &[String; 2]) {
+    let mut child = stat(&[], program, "deadlock").stderr(Stdio::piped()).spawn().expect("the binary runs");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let (line, lines) = mpsc::channel();
     let reader = thread::spawn(move || {
@@ -271,10 +238,10 @@ fn deadlock_of(program: &Path, what: &str, [one, other]: [(&str, [&str; 2]); 2])
     for (what, sentence) in [("early", early.as_str()), ("late", late.lines().next().unwrap_or_default())] {
         let parts = [
             "Deadlock: thread ".to_owned(),
-            format!("waits in {} for mutex of ", place(one.0, one.1[1])),
-            format!("holds since {}", place(other.0, other.1[0])),
-            format!("waits in {} for mutex of ", place(other.0, other.1[1])),
-            format!("holds since {}", place(one.0, one.1[0])),
+            format!("waits in {} for mutex of ", one[1]),
+            format!("holds since {}", other[0]),
+            format!("waits in {} for mutex of ", other[1]),
+            format!("holds since {}", one[0]),
             "in the same order everywhere".to_owned(),
         ];
         for part in parts {
