@@ -5,9 +5,9 @@
 //!
 //! | `Identity::state` | the class | stored by |
 //! |---|---|---|
-//! | [`BLANK`] | has no names yet | |
-//! | [`NAMED`] | a segment that opens copies its names | the maker |
-//! | [`KNOWN`] | is found; every open segment has its names | the maker |
+//! | `BLANK` | has no names yet | |
+//! | `NAMED` | a segment that opens copies its names | the maker |
+//! | `KNOWN` | is found; every open segment has its names | the maker |
 //!
 //! The maker stores `NAMED`, then looks for a segment; an opener stores the segment, then looks for
 //! `NAMED`. A fence between each two: one of them sees the other, and copies. A reader therefore

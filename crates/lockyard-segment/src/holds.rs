@@ -154,8 +154,21 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     let Some(held) = notes.rev().find(|held| held.lock.load(Relaxed) == lock as u64) else { return };
     let since = held.since.load(Relaxed);
     if since & TIMED != 0 {
-        page.ending.store(Linux::now(), Relaxed);
+        let now = Linux::now();
+        page.ending.store(now, Relaxed);
+        if since & AWAITED != 0 {
+            held_so_far(lock).fetch_add(now.saturating_sub(since & TIME), Relaxed);
+        }
     }
+}
+
+/// How long locks were held for which others waited: nanoseconds, by a part of their address.
+static HELD_NS: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
+
+/// How long `lock` was held so far while others waited, and locks that share its word.
+pub(crate) fn held_so_far(lock: usize) -> &'static AtomicU64 {
+    let mixed = (lock as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &HELD_NS[(mixed >> 40) as usize % HELD_NS.len()]
 }
 
 /// Takes note number `at` out; `last` is the last one.

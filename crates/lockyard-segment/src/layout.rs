@@ -56,7 +56,7 @@ pub const TAPE: usize = 1 << 15;
 pub const PAGE: usize = 4096;
 
 const _: () = {
-    assert!(event::COUNT < EVENTS && CLASSES <= 256);
+    assert!(event::COUNT + 2 <= EVENTS && CLASSES <= 256);
     assert!(size_of::<Header>() == PAGE && size_of::<Baseline>() == PAGE && size_of::<ThreadPage>() == PAGE);
     assert!(core::mem::offset_of!(ThreadPage, notes).is_multiple_of(64));
     assert!(size_of::<ClassRecord>() == 2048 && size_of::<Padded>() == 2048);
@@ -239,6 +239,8 @@ pub struct Padded(pub Tally);
 pub const WITH_DEADLINE: u64 = 1 << 32;
 /// The thread was put into the lock's queue, asleep, and has not run since.
 pub const ASLEEP: u64 = 1 << 33;
+/// The thread that held the lock then was not seen.
+pub const UNSEEN: u64 = 1 << 34;
 
 /// What one thread has counted. Written by that thread alone, except number 0.
 ///
@@ -247,8 +249,8 @@ pub const ASLEEP: u64 = 1 << 33;
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct ThreadPage {
-    /// Lock events, by number; behind them when the thread was woken last
-    /// ([`WOKEN`](lockyard::platform::linux::threads::WOKEN)).
+    /// Lock events, by number; behind them the words of
+    /// [`EventWords`](lockyard::platform::linux::threads::EventWords) that are none.
     pub events: [AtomicU64; EVENTS],
     /// Acquisitions, by class: one for each value of the byte in which a class's number is kept.
     pub acquired: [AtomicU64; 256],
@@ -274,12 +276,14 @@ pub struct ThreadPage {
     /// written before `waiting`.
     pub waiting_since: AtomicU64,
     /// The kernel's name of the thread that held the lock when the wait began, or 0; and
-    /// [`WITH_DEADLINE`], [`ASLEEP`].
+    /// [`WITH_DEADLINE`], [`ASLEEP`], [`UNSEEN`].
     pub waiting_for: AtomicU64,
     /// The lock's address.
     pub waiting_lock: AtomicU64,
-    /// How long the thread was on its way to a CPU in a wait that it began asleep, nanoseconds.
+    /// How long the thread had been on its way to a CPU before the wait that it begins asleep.
     pub waking: AtomicU64,
+    /// How long the lock had been held, while others waited, when that wait began.
+    pub held_before: AtomicU64,
     /// When the hold ends that the thread is about to end, a time as above, or 0.
     pub ending: AtomicU64,
     /// The kernel's name of the thread.

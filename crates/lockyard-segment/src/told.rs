@@ -11,15 +11,16 @@ use lockyard::condvar::Moved;
 use lockyard::event::Event;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard::platform::linux::threads::{self, WOKEN};
+use lockyard::platform::linux::threads::{self, WAKING, WOKEN};
 
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
 use crate::holds::{
-    AWAITED, acquired_plainly, ends, forget, greatest, is_plain, mark, mark_noted, note, released_plainly, timed,
+    AWAITED, acquired_plainly, ends, forget, greatest, held_so_far, is_plain, mark, mark_noted, note, released_plainly,
+    timed,
 };
-use crate::layout::{ASLEEP, ThreadPage, WITH_DEADLINE};
+use crate::layout::{ASLEEP, ThreadPage, UNSEEN, WITH_DEADLINE};
 use crate::search;
 use crate::tape;
 use crate::writer::{self, mine, tally};
@@ -192,7 +193,7 @@ pub fn idle(caller: impl Into<Caller>, lock: usize) {
     if let Some(page) = mine() {
         let caller = caller.into();
         callers::record(caller);
-        page.waking.store(0, Relaxed);
+        page.waking.store(page.events[WAKING].load(Relaxed), Relaxed);
         begins(page, caller, lock, (0, 0));
     }
 }
@@ -208,7 +209,7 @@ fn begins(page: &ThreadPage, caller: Caller, lock: usize, (since, holder): (u64,
     page.waiting.store(caller.raw(), Release);
 }
 
-/// A thread that is [idle](idle) waits from now on for its mutex: of those that hold it, as a rule
+/// A thread that is [`idle`] waits from now on for its mutex: of those that hold it, as a rule
 /// the calling thread.
 #[inline]
 pub fn awaited(moved: Moved) {
@@ -230,23 +231,22 @@ fn moves(page: &ThreadPage, Moved { mutex, waiter, is_first }: Moved) {
     // The waiter sleeps: the words are this thread's until it has moved it. In a handler of a
     // signal the waiter may wait for another lock meanwhile.
     if waiter.waiting_lock.load(Relaxed) == mutex as u64 && waiter.waiting_since.load(Relaxed) == 0 {
-        waiter.waiting_for.store(holder.map_or(0, |page| page.thread.load(Relaxed)) | ASLEEP, Relaxed);
+        let unseen = if is_first && holder.is_none() { UNSEEN } else { 0 };
+        waiter.waiting_for.store(holder.map_or(0, |page| page.thread.load(Relaxed)) | ASLEEP | unseen, Relaxed);
+        waiter.held_before.store(held_so_far(mutex).load(Relaxed), Relaxed);
         waiter.waiting_since.store(Linux::now(), Release);
     }
 }
 
-/// The calling thread, which was [idle](idle), runs again: it takes the lock next, or waits in its
-/// queue. That it was woken, and had no CPU yet, is no wait for the lock.
+/// The calling thread, which was [`idle`], runs again: it takes the lock next, or waits in its
+/// queue.
 #[cold]
 pub fn awake() {
     let Some(page) = mine().filter(|page| page.waiting.load(Relaxed) != 0) else { return };
-    let since = page.waiting_since.load(Relaxed);
-    if since == 0 {
-        return page.waiting.store(0, Relaxed);
+    match page.waiting_since.load(Relaxed) {
+        0 => page.waiting.store(0, Relaxed),
+        _ => page.waiting_for.store(page.waiting_for.load(Relaxed) & !ASLEEP, Relaxed),
     }
-    let (now, woken) = (Linux::now(), page.events[WOKEN].load(Relaxed));
-    page.waking.store(if woken < since { 0 } else { now.saturating_sub(woken) }, Relaxed);
-    page.waiting_for.store(page.waiting_for.load(Relaxed) & !ASLEEP, Relaxed);
 }
 
 /// A wait that goes on, as a reader finds it.
@@ -279,14 +279,20 @@ pub(crate) fn under_way(page: &ThreadPage, now: u64) -> Option<UnderWay> {
 const BRIEF_NS: u64 = 5_000;
 
 /// The calling thread has taken the lock at `lock`, into whose queue another had put it at `since`,
-/// asleep, and is [awake]. `others` still wait.
+/// asleep, and is [awake]. It has waited for the lock as long as that was held meanwhile. The rest
+/// was the way to a CPU: its own, or that of a thread before it in the queue. `others` still wait.
 #[cold]
 pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
     let Some(page) = mine() else { return };
     let (caller, now) = (caller.into(), Linux::now());
     page.waiting.store(0, Relaxed);
     tape::asked(page, caller, lock);
-    let ns = now.saturating_sub(since).saturating_sub(page.waking.load(Relaxed));
+    let waking = page.events[WAKING].load(Relaxed).saturating_sub(page.waking.load(Relaxed));
+    let held = match page.waiting_for.load(Relaxed) & UNSEEN {
+        0 => held_so_far(lock).load(Relaxed).saturating_sub(page.held_before.load(Relaxed)),
+        _ => u64::MAX,
+    };
+    let ns = now.saturating_sub(since).saturating_sub(waking).min(held);
     let waited = ns >= BRIEF_NS;
     if waited {
         if page.waited.load(Relaxed) != 0 {

@@ -67,8 +67,8 @@ use crate::platform::atomics::AtomicU64;
 use crate::platform::thread::{Thread, ThreadId};
 
 use counts::{EVENTS, lend_to};
-pub use counts::{EventWords, Lender, WOKEN, counted, lend, snapshot, take_back};
-pub(super) use counts::{count, note_wake};
+pub use counts::{EventWords, Lender, WAKING, WOKEN, counted, lend, snapshot, take_back};
+pub(super) use counts::{count, note_sleep, note_wake};
 pub(super) use running::{is_running, mirror_cpus, refresh};
 
 /// How many threads can have a record: the last short names are lent (see `strangers`).

@@ -15,12 +15,15 @@ use crate::platform::thread::Thread;
 
 pub(super) const EVENTS: usize = if cfg!(feature = "events") { COUNT } else { 0 };
 
-/// A word per event, by event number: what one thread has counted. The last one, [`WOKEN`], is the
-/// moment ([`Platform::now`]) at which the thread was woken last, or was about to be.
-pub type EventWords = [AtomicU64; COUNT + 1];
+/// A word per event, by event number: what one thread has counted. Behind them [`WOKEN`] and
+/// [`WAKING`].
+pub type EventWords = [AtomicU64; COUNT + 2];
 
-/// See [`EventWords`].
+/// When the thread was woken ([`Platform::now`]) that has not run since, or 0. A thread that does
+/// not sleep may be woken as well.
 pub const WOKEN: usize = COUNT;
+/// How long the thread has been on its way to a CPU, woken, so far: nanoseconds.
+pub const WAKING: usize = COUNT + 1;
 
 /// Lends words for a slot (0 to `ThreadId::MAX_INDEX`), or has none to lend for it.
 pub type Lender = fn(slot: u32) -> Option<&'static EventWords>;
@@ -83,6 +86,24 @@ pub(in super::super) fn note_wake(thread: &Thread<Linux>) {
     }
     if let Some(word) = super::slot(thread.id()).words().get(WOKEN) {
         word.store(Linux::now(), Relaxed);
+    }
+}
+
+/// Runs `sleep`, in which the calling thread may sleep until it is woken: how long it is on its way
+/// to a CPU then goes into lent words.
+#[inline(always)]
+pub(in super::super) fn note_sleep(sleep: impl FnOnce()) {
+    if LENDER.load(Relaxed).is_null() {
+        return sleep();
+    }
+    let Some([woken, waking]) = own().words().get(WOKEN..).and_then(|words| words.first_chunk()) else {
+        return sleep();
+    };
+    woken.store(0, Relaxed);
+    sleep();
+    let since = woken.swap(0, Relaxed);
+    if since != 0 {
+        waking.fetch_add(Linux::now().saturating_sub(since), Relaxed);
     }
 }
 
@@ -151,7 +172,7 @@ mod tests {
     #[test]
     fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
         const SLOTS: usize = 4096;
-        static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT + 1] }; SLOTS];
+        static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT + 2] }; SLOTS];
         if !cfg!(feature = "events") {
             return;
         }
@@ -166,6 +187,18 @@ mod tests {
         count(Event::PvWaitAgain, 4);
         assert_eq!(counted(Event::PvWaitAgain), before + 7);
         assert_eq!(WORDS[slot][Event::PvWaitAgain as usize].load(Relaxed), before + 7);
+        // Asleep for no wake-up, then woken, and a while without a CPU.
+        note_sleep(|| ());
+        assert_eq!(WORDS[slot][WAKING].load(Relaxed), 0);
+        let mut way = 0;
+        note_sleep(|| {
+            note_wake(current().unwrap());
+            let woken = Linux::now();
+            while way < 100_000 {
+                way = Linux::now() - woken;
+            }
+        });
+        assert!(WORDS[slot][WAKING].load(Relaxed) >= way && WORDS[slot][WOKEN].load(Relaxed) == 0);
         let other = std::thread::spawn(|| {
             count(Event::PvWaitAgain, 0);
             current().unwrap().id().raw() as usize
