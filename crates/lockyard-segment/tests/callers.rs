@@ -105,7 +105,8 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     segment::awaited(Moved { mutex: OTHER, waiter: asleep.raw(), is_first: true });
     let wait = waiter().expect("it waits for the mutex");
     assert_eq!((wait.lock, wait.holder), (OTHER as u64, threads::kernel_id_of_caller()));
-    while Linux::now() < moved + A_WHILE_NS {}
+    let marked = Linux::now();
+    while Linux::now() < marked + A_WHILE_NS {}
     segment::releasing(OTHER);
     segment::released(OTHER);
     assert_eq!(waiter(), None, "nobody holds it");
