@@ -42,10 +42,11 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
     let began_so =
         |process: u32| environment(process).split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
     // An earlier command may have had the same id.
-    let (begun, is_running) = (began(session), |process: &u32| threads(*process).is_some());
+    let begun = began(session);
+    let belongs = |process: &u32| began_so(*process) && begun <= began(*process);
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    for process in all.filter(|process| began_so(*process) && begun <= began(*process)).filter(is_running) {
+    for process in all.filter(belongs).filter(|process| threads(*process).is_some()) {
         if !found.iter().any(|left| left.process == process) {
             found.push(Left { process, tells: false });
         }
@@ -238,8 +239,8 @@ mod tests {
         let mut told = earlier.stdin.take().expect("a pipe");
         writeln!(told, "{}", later.id()).expect("it reads");
         let mark = format!("LOCKYARD_SESSION={}", later.id());
-        let has = || environment(earlier.id()).split(|byte| *byte == 0).any(|word| word == mark.as_bytes());
-        while !has() {
+        let is_mark = |word: &[u8]| word == mark.as_bytes();
+        while !environment(earlier.id()).split(|byte| *byte == 0).any(is_mark) {
             std::thread::yield_now();
         }
         assert_eq!(running(later.id()), []);

@@ -162,10 +162,12 @@ pub(crate) fn ends(page: &ThreadPage, lock: usize) {
     }
 }
 
-/// How long locks were held for which others waited: nanoseconds, by a part of their address.
+/// How long locks were held while others waited: nanoseconds, by a part of their address. A holder
+/// adds its hold before it releases; a thread that was moved into the lock's queue compares two
+/// looks, and has waited no longer than that ([`acquired_after`](crate::acquired_after)).
 static HELD_NS: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
 
-/// How long `lock` was held so far while others waited, and locks that share its word.
+/// The word of `lock`, and of locks that share it.
 pub(crate) fn held_so_far(lock: usize) -> &'static AtomicU64 {
     let mixed = (lock as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     &HELD_NS[(mixed >> 40) as usize % HELD_NS.len()]
@@ -256,9 +258,9 @@ fn begin(held: &Held, lock: usize) -> bool {
         if since == MOVED || held.lock.load(Acquire) != lock as u64 {
             return false;
         }
-        let marked = if since & TIMED != 0 { since | AWAITED } else { timed(Linux::now()) | AWAITED };
+        let time = if since & TIMED != 0 { since } else { timed(Linux::now()) };
         // Even of the same: the note may have been moved meanwhile.
-        held.since.compare_exchange(since, marked, Relaxed, Relaxed).is_ok()
+        held.since.compare_exchange(since, time | AWAITED, Relaxed, Relaxed).is_ok()
     })
 }
 

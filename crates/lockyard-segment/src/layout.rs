@@ -239,7 +239,7 @@ pub struct Padded(pub Tally);
 pub const WITH_DEADLINE: u64 = 1 << 32;
 /// The thread was put into the lock's queue, asleep, and has not run since.
 pub const ASLEEP: u64 = 1 << 33;
-/// The thread that held the lock then was not seen.
+/// The thread that held the lock then was not seen, among too many.
 pub const UNSEEN: u64 = 1 << 34;
 
 /// What one thread has counted. Written by that thread alone, except number 0.

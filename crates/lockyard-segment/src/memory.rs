@@ -68,10 +68,11 @@ impl Memory {
 
     fn read(&self, offset: usize, length: usize) {
         let Some(file) = &self.copied else { return };
+        let file = file.as_fd().as_raw_fd();
         let place = self.base.cast::<u8>().wrapping_add(offset).cast_mut();
         // SAFETY: inside our own memory, which is writable; no other thread has `self`, and what
         // refers to the words refers to atomics.
-        let _ = unsafe { libc::pread(file.as_fd().as_raw_fd(), place.cast(), length, offset as libc::off_t) };
+        let _ = unsafe { libc::pread(file, place.cast(), length, offset as libc::off_t) };
     }
 
     pub(crate) fn shared(&self) -> &Shared {

@@ -142,7 +142,8 @@ pub(crate) fn open(process: u32, flags: OFlags) -> Result<File, Errno> {
 
 fn open_in(folder: &CStr, process: u32, flags: OFlags) -> Result<File, Errno> {
     let folder = File::open(folder, OFlags::PATH)?;
-    File::open_at(&folder, file_name(process).as_c_str(), flags | OFlags::NOFOLLOW | OFlags::NONBLOCK)
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    File::open_at(&folder, file_name(process).as_c_str(), flags)
 }
 
 /// Opens the segment of `process` for a reader, and says what the process calls itself: one in

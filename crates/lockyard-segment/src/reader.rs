@@ -11,7 +11,7 @@ use crate::callers::{self, Caller};
 use crate::histogram::bucket;
 use crate::holds;
 use crate::layout::{
-    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, LENGTH, PAGE, Shared, ThreadPage, VERSION, WITH_DEADLINE,
+    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, Held, LENGTH, PAGE, Shared, ThreadPage, VERSION, WITH_DEADLINE,
 };
 use crate::memory::Memory;
 use crate::process;
@@ -64,10 +64,12 @@ impl Reader {
         let _ = process::each_name(|process| members.push(process));
         // An earlier command may have had the same id, and have left processes that go on.
         let (begun, namespace) = (process::began(session), process::namespace());
-        let is_later = |found: &process::Identity| found.namespace != namespace || begun <= Some(found.began);
         let belongs = |process: &u32| {
-            let found = process::open(*process, OFlags::RDONLY).ok().and_then(process::identity);
-            found.is_some_and(|found| found.session == session && is_later(&found))
+            let file = process::open(*process, OFlags::RDONLY).ok();
+            file.and_then(process::identity).is_some_and(|found| {
+                let is_later = found.namespace != namespace || begun <= Some(found.began);
+                found.session == session && is_later
+            })
         };
         members.retain(belongs);
         members
@@ -271,15 +273,16 @@ impl Reader {
         now: u64,
     ) -> Vec<ThreadSample> {
         let is_held = |lock: u64| {
-            let notes =
-                |page: &ThreadPage| page.held[..page.depth()].iter().any(|held| held.lock.load(Relaxed) == lock);
-            self.pages().any(notes)
+            let is_it = |held: &Held| held.lock.load(Relaxed) == lock;
+            self.pages().any(|page| page.held[..page.depth()].iter().any(is_it))
         };
         let mut all = Vec::new();
         for page in self.pages() {
-            let waits = told::under_way(page, now).filter(|wait| !wait.is_asleep || is_held(wait.lock));
+            let waits = told::under_way(page, now);
+            let waits = waits.filter(|wait| !wait.is_asleep || is_held(wait.lock));
             let waits = waits.and_then(|UnderWay { caller, lock, since, until, held_by, .. }| {
-                let (class, place, ns) = (place_of(caller)?, self.place(caller), until.saturating_sub(since));
+                let (class, place) = (place_of(caller)?, self.place(caller));
+                let ns = until.saturating_sub(since);
                 let (holder, has_deadline) = (held_by as u32, held_by & WITH_DEADLINE != 0);
                 Some(Wait { lock, class, place, since, ns, holder, has_deadline })
             });

@@ -53,10 +53,13 @@ pub(crate) fn readers(lock: usize) -> u32 {
     near.into_iter().chain(far).find(|thread| *thread != 0).unwrap_or(0)
 }
 
-/// That of the first threads which holds `lock`, for which a thread waits that was signalled.
+/// Marks what one of the first threads holds of `lock`, for which a signalled thread waits. That
+/// thread's page; or whether there are others, which may hold it.
 #[cold]
-pub(crate) fn holder(lock: usize) -> Option<&'static ThreadPage> {
-    writer::known_pages().take(ALWAYS).find(|page| mark_noted(page, lock))
+pub(crate) fn holder(lock: usize) -> Result<&'static ThreadPage, bool> {
+    let mut pages = writer::known_pages();
+    let found = pages.by_ref().take(ALWAYS).find(|page| mark_noted(page, lock));
+    found.ok_or_else(|| pages.next().is_some())
 }
 
 /// The page of the thread that the kernel calls `thread`.

@@ -16,10 +16,8 @@ use lockyard::platform::linux::threads::{self, WAKING, WOKEN};
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
-use crate::holds::{
-    AWAITED, acquired_plainly, ends, forget, greatest, held_so_far, is_plain, mark, mark_noted, note, released_plainly,
-    timed,
-};
+use crate::holds::{AWAITED, acquired_plainly, ends, forget, greatest, held_so_far, is_plain};
+use crate::holds::{mark, mark_noted, note, released_plainly, timed};
 use crate::layout::{ASLEEP, ThreadPage, UNSEEN, WITH_DEADLINE};
 use crate::search;
 use crate::tape;
@@ -221,21 +219,28 @@ pub fn awaited(moved: Moved) {
 }
 
 #[cold]
-fn moves(page: &ThreadPage, Moved { mutex, waiter, is_first }: Moved) {
-    let holder = match is_first {
-        true if mark_noted(page, mutex) => Some(page),
-        true => search::holder(mutex),
-        false => None,
+fn moves(page: &ThreadPage, Moved { mutex, waiter }: Moved) {
+    let holder = if mark_noted(page, mutex) { Ok(page) } else { search::holder(mutex) };
+    let held_by = match holder {
+        Ok(page) => page.thread.load(Relaxed),
+        Err(others) => {
+            if others {
+                UNSEEN
+            } else {
+                0
+            }
+        }
     };
-    let Some(waiter) = writer::known_page(waiter) else { return };
     // The waiter sleeps: the words are this thread's until it has moved it. In a handler of a
     // signal the waiter may wait for another lock meanwhile.
-    if waiter.waiting_lock.load(Relaxed) == mutex as u64 && waiter.waiting_since.load(Relaxed) == 0 {
-        let unseen = if is_first && holder.is_none() { UNSEEN } else { 0 };
-        waiter.waiting_for.store(holder.map_or(0, |page| page.thread.load(Relaxed)) | ASLEEP | unseen, Relaxed);
-        waiter.held_before.store(held_so_far(mutex).load(Relaxed), Relaxed);
-        waiter.waiting_since.store(Linux::now(), Release);
-    }
+    let is_idle = |page: &&ThreadPage| {
+        let (lock, since) = (page.waiting_lock.load(Relaxed), page.waiting_since.load(Relaxed));
+        lock == mutex as u64 && since == 0
+    };
+    let Some(waiter) = writer::known_page(waiter).filter(is_idle) else { return };
+    waiter.waiting_for.store(held_by | ASLEEP, Relaxed);
+    waiter.held_before.store(held_so_far(mutex).load(Relaxed), Relaxed);
+    waiter.waiting_since.store(Linux::now(), Release);
 }
 
 /// The calling thread, which was [`idle`], runs again: it takes the lock next, or waits in its

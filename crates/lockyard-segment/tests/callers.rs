@@ -102,7 +102,7 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     });
     let asleep = slept.recv().expect("it sleeps");
     assert_eq!(waiter(), None, "at its condition variable");
-    segment::awaited(Moved { mutex: OTHER, waiter: asleep.raw(), is_first: true });
+    segment::awaited(Moved { mutex: OTHER, waiter: asleep.raw() });
     let wait = waiter().expect("it waits for the mutex");
     assert_eq!((wait.lock, wait.holder), (OTHER as u64, threads::kernel_id_of_caller()));
     let marked = Linux::now();

@@ -259,7 +259,7 @@ impl<P: Platform> RawCondvar<P> {
         // SAFETY: acquired above. The last touch. (Invariant 3)
         unsafe { section::exit(&self.lock) };
         if let Some(waiter) = next {
-            Self::deliver(waiter, true, tell);
+            Self::deliver(waiter, tell);
         }
         P::end_window();
         next.is_some()
@@ -297,7 +297,7 @@ impl<P: Platform> RawCondvar<P> {
         let mut woken = 0;
         while let Some(waiter) = claimed.first() {
             claimed.remove(waiter);
-            Self::deliver(waiter, woken == 0, &mut tell);
+            Self::deliver(waiter, &mut tell);
             woken += 1;
         }
         P::end_window();
@@ -309,7 +309,7 @@ impl<P: Platform> RawCondvar<P> {
     }
 
     /// Moves a claimed waiter into the queue of its mutex, whose address is its key, or wakes it.
-    fn deliver(waiter: &Thread<P>, is_first: bool, mut tell: impl FnMut(Moved)) {
+    fn deliver(waiter: &Thread<P>, mut tell: impl FnMut(Moved)) {
         let key = waiter.waiter.key.load(Relaxed) as usize;
         let mutex = core::ptr::with_exposed_provenance::<RawMutex<P>>(key);
         // SAFETY: null, or the mutex with which the waiter waits, and which cannot go away before
@@ -317,7 +317,7 @@ impl<P: Platform> RawCondvar<P> {
         match unsafe { mutex.as_ref() } {
             Some(mutex) => {
                 P::count(Event::CondRequeue, 1);
-                tell(Moved { mutex: key, waiter: waiter.id().raw(), is_first });
+                tell(Moved { mutex: key, waiter: waiter.id().raw() });
                 mutex.adopt(waiter, || waiter.waiter.granted.store(MOVED, Release));
             }
             None => {

@@ -138,9 +138,10 @@ fn longest_wait(class: &ClassSample) -> u64 {
 /// The lines that ask: as many as make up most of the waiting, that of threads that wait now
 /// included.
 fn asked(facts: &Facts<'_>, class: &ClassSample) -> String {
-    let is_this = |wait: &&Wait| facts.sample.classes.get(wait.class).is_some_and(|of| std::ptr::eq(of, class));
-    let now = facts.sample.waiters.iter().filter_map(|thread| thread.waits.as_ref()).filter(is_this);
-    let now = now.map(|wait| (&wait.place, wait.ns));
+    let classes = &facts.sample.classes;
+    let is_this = |wait: &&Wait| classes.get(wait.class).is_some_and(|of| std::ptr::eq(of, class));
+    let now = facts.sample.waiters.iter().filter_map(|thread| thread.waits.as_ref());
+    let now = now.filter(is_this).map(|wait| (&wait.place, wait.ns));
     let mut lines: Vec<(String, u64)> = Vec::new();
     let ended = askers(class).into_iter().map(|caller| (&caller.place, caller.wait_ns));
     for (place, ns) in ended.chain(now).filter(|(place, _)| place.place != 0) {

@@ -1,23 +1,9 @@
 // A program whose locks cost something known: `planted WHAT`. The test finds lines by their marks.
-#define _GNU_SOURCE
-#include <pthread.h>
+#include "plants.h"
+
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#ifdef LINKED
-#include "linked.h"
-#else
-#define reader_unlock pthread_rwlock_unlock
-#define writer_unlock pthread_rwlock_unlock
-#endif
-
-enum { THREADS = 16, FEW = 4 };
 
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t index_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,12 +11,6 @@ static pthread_rwlock_t map = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t both;
 static atomic_int stop;
 static volatile long count;
-
-static void nap(long us)
-{
-    struct timespec time = { us / 1000000, us % 1000000 * 1000 };
-    nanosleep(&time, NULL);
-}
 
 static void work(long turns)
 {
@@ -191,15 +171,6 @@ __attribute__((noinline)) static void *interpret(void *nothing)
         pthread_mutex_unlock(&table);
     }
     return nothing;
-}
-
-static void run(void *(*first)(void *), int firsts, void *(*second)(void *), int seconds)
-{
-    pthread_t threads[THREADS];
-    for (int at = 0; at < firsts + seconds; at++)
-        pthread_create(&threads[at], NULL, at < firsts ? first : second, NULL);
-    for (int at = 0; at < firsts + seconds; at++)
-        pthread_join(threads[at], NULL);
 }
 
 // A child whose threads wait for each other is killed; the parent goes on for a while.

@@ -1,29 +1,11 @@
 // A program whose threads wait for a mutex that a signal makes them need: `signalled WHAT`. The
 // test finds lines by their marks.
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-#ifdef LINKED
-#include "linked.h"
-#endif
-
-enum { THREADS = 16, FEW = 4 };
+#include "plants.h"
 
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t index_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn = PTHREAD_COND_INITIALIZER;
 static atomic_int stop;
-
-static void nap(long us)
-{
-    struct timespec time = { us / 1000000, us % 1000000 * 1000 };
-    nanosleep(&time, NULL);
-}
 
 // It waits for nobody but the teller, which keeps the lock after it has signalled.
 static int told;
@@ -203,15 +185,6 @@ __attribute__((noinline)) static void *again(void *nothing)
         pthread_mutex_unlock(&table);
     }
     return nothing;
-}
-
-static void run(void *(*first)(void *), int firsts, void *(*second)(void *), int seconds)
-{
-    pthread_t threads[THREADS];
-    for (int at = 0; at < firsts + seconds; at++)
-        pthread_create(&threads[at], NULL, at < firsts ? first : second, NULL);
-    for (int at = 0; at < firsts + seconds; at++)
-        pthread_join(threads[at], NULL);
 }
 
 int main(int words, char **word)

@@ -351,15 +351,20 @@ impl MutexObject {
     }
 
     /// Takes the lock under the mutex by `wait`, and tells of it.
-    fn take<D>(&self, lock: MutexKind, caller: usize, patience: Patience<D>, wait: impl FnOnce() -> c_int) -> c_int {
+    fn take<D, W>(&self, lock: MutexKind, caller: usize, patience: Patience<D>, wait: W) -> c_int
+    where
+        W: FnOnce() -> c_int,
+    {
         if !segment::watched() {
             return wait();
         }
-        let holder = || match lock {
-            MutexKind::Mutex => self.raw.owner().map_or(Holder::Unknown, |owner| Holder::Record(owner.raw())),
+        let (attempt, queued) = (|| self.try_acquire(lock), || self.queued(lock));
+        let holder = || match (lock, self.raw.owner()) {
+            (MutexKind::Mutex, Some(owner)) => Holder::Record(owner.raw()),
+            (MutexKind::Mutex, None) => Holder::Unknown,
             _ => Holder::Thread(self.owner(lock)),
         };
-        self.told(lock).take(caller, patience, || self.try_acquire(lock), || self.queued(lock), holder, wait)
+        self.told(lock).take(caller, patience, attempt, queued, holder, wait)
     }
 
     /// Everything but the fast path, for the code at `caller` (0: unknown). `None`: the object is

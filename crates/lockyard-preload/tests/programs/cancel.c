@@ -162,7 +162,8 @@ static void cancel_while_held(void)
     int early = handler;
     int unlocked = pthread_mutex_unlock(&mutex);
     MUST(pthread_join(thread, &result) == 0);
-    printf("while the mutex is held: %d, %d, handler %d, then %d\n", cancelled, unlocked, early, (int)handler);
+    printf("while the mutex is held: %d, %d, handler %d, then %d\n", cancelled, unlocked, early,
+           (int)handler);
 }
 
 static void cancel_in(const char *name, void *(*point)(void *))

@@ -92,8 +92,6 @@ pub struct Moved {
     pub mutex: usize,
     /// The waiter's record ([`ThreadId::raw`](super::thread::ThreadId::raw)). It sleeps.
     pub waiter: u32,
-    /// Whether it is the first of those that the signal moves.
-    pub is_first: bool,
 }
 
 /// A call for a lock.

@@ -218,12 +218,14 @@ unsafe impl Platform for Linux {
 
     #[inline(never)]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
-        threads::note_sleep(|| fork::aside(|| futex::wait(&word.0, expected, deadline, futex::MONOTONIC)));
+        let wait = || futex::wait(&word.0, expected, deadline, futex::MONOTONIC);
+        threads::note_sleep(|| fork::aside(wait));
     }
 
     #[inline(never)]
     fn park_realtime(word: &U32, expected: u32, deadline: u64) {
-        threads::note_sleep(|| fork::aside(|| futex::wait(&word.0, expected, Some(deadline), futex::REALTIME)));
+        let wait = || futex::wait(&word.0, expected, Some(deadline), futex::REALTIME);
+        threads::note_sleep(|| fork::aside(wait));
     }
 
     #[inline(never)]

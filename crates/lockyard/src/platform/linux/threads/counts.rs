@@ -96,14 +96,17 @@ pub(in super::super) fn note_sleep(sleep: impl FnOnce()) {
     if LENDER.load(Relaxed).is_null() {
         return sleep();
     }
-    let Some([woken, waking]) = own().words().get(WOKEN..).and_then(|words| words.first_chunk()) else {
-        return sleep();
-    };
-    woken.store(0, Relaxed);
+    if let Some(woken) = own().words().get(WOKEN) {
+        woken.store(0, Relaxed);
+    }
     sleep();
-    let since = woken.swap(0, Relaxed);
-    if since != 0 {
-        waking.fetch_add(Linux::now().saturating_sub(since), Relaxed);
+    // Asked for again: a signal handler may have forked, and the words are the parent's.
+    let words = own().words();
+    if let (Some(woken), Some(waking)) = (words.get(WOKEN), words.get(WAKING)) {
+        let since = woken.swap(0, Relaxed);
+        if since != 0 {
+            waking.fetch_add(Linux::now().saturating_sub(since), Relaxed);
+        }
     }
 }
 
@@ -172,7 +175,10 @@ mod tests {
     #[test]
     fn counts_move_to_lent_words_and_begin_anew_when_they_are_taken_back() {
         const SLOTS: usize = 4096;
-        static WORDS: [EventWords; SLOTS] = [const { [const { AtomicU64::new(0) }; COUNT + 2] }; SLOTS];
+        const fn none() -> EventWords {
+            [const { AtomicU64::new(0) }; COUNT + 2]
+        }
+        static WORDS: [EventWords; SLOTS] = [const { none() }; SLOTS];
         if !cfg!(feature = "events") {
             return;
         }
