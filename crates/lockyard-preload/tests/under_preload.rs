@@ -57,6 +57,7 @@ const HQ: &[(&str, &str)] =
 const RT: &[(&str, &str)] = &[("LOCKYARD_MUTEX", "rt")];
 const OLD: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "rwsem:v5.10")];
 const QRW: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "qrw")];
+const TOLD: &[(&str, &str)] = &[("LOCKYARD_STAT", "1")];
 const ALL: &[&[(&str, &str)]] = &[DEFAULT, SPIN, HQ];
 
 #[test]
@@ -132,11 +133,18 @@ fn times_that_are_none_and_clocks_that_are_not_known() {
     same("odd_times.c", &[], &[RT]);
 }
 
+/// The statistics that the sleep has begun with are the parent's.
+#[test]
+fn a_child_that_is_made_in_a_sleep_sleeps_on() {
+    same("forked_asleep.c", &[], ALL);
+    same("forked_asleep.c", &[], &[TOLD]);
+}
+
 #[test]
 fn cancellation_in_every_point() {
     same("cancel.c", &[], ALL);
     // What is told of the locks must not be a point either.
-    same("cancel.c", &[], &[&[("LOCKYARD_STAT", "1")]]);
+    same("cancel.c", &[], &[TOLD]);
 }
 
 #[test]
