@@ -17,6 +17,7 @@ use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::{self, PiError, RawRtMutex};
 use lockyard::rtmutex_tree::{self, RawTreeRtMutex, Refused};
 use lockyard::rwsem::RawRwSem;
+use lockyard::rwsem::apart::{self, RawApartRwSem};
 use lockyard::semaphore::{self, RawSemaphore};
 use lockyard::spin::hq::{RawHqSpinLock, Tunable};
 use lockyard::spin::mcs::RawMcsLock;
@@ -152,6 +153,18 @@ impl<P: Platform, const LANES: u32> Lock for EagerHq<P, LANES> {
     fn at_rest(&self) -> bool {
         self.0.at_rest()
     }
+}
+
+/// Readers that go apart with the first read, and come together with each write.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Restless;
+
+impl apart::Policy for Restless {
+    const NAME: &'static str = "restless";
+    const ENOUGH: u32 = 1;
+    const AT_ONCE: bool = true;
+    const FEW: u32 = u32::MAX;
+    const POOR: u32 = 1;
 }
 
 impl<P: Platform> Timed for RawMutex<P> {
@@ -315,6 +328,13 @@ shared!(
         without(&format!("{self:?}"), "pressed_at")
     }
 );
+// How often what was seen stays, and where readers are counted.
+shared!(
+    RawApartRwSem<Y: apart::Policy>,
+    fn state(&self) -> String {
+        format!("{} apart, {}", self.readers_apart(), without(&format!("{:?}", self.inner()), "pressed_at"))
+    }
+);
 // So does the owner word: it is a hint that names the last reader and says whether spinning paid.
 shared!(
     KernelRwSem<Y: history::rwsem::policy::Policy>,
@@ -325,6 +345,7 @@ shared!(
 shared!(RawQRwLock);
 shared!(KernelQRwLock<Y: history::qrwlock::policy::Policy>);
 timed_shared!(RawRwSem);
+timed_shared!(RawApartRwSem<Y: apart::Policy>);
 timed_shared!(KernelRwSem<Y: history::rwsem::policy::Policy>);
 timed_shared!(RawQRwLock);
 

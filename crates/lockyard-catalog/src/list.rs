@@ -126,6 +126,15 @@ macro_rules! rows {
     rwsem_today: shared_timed RawRwSem<P>, [churn fair fair_shared], [bench torture everywhere swept models],
         rwsem("today", "the kernel's present fast paths with Lockyard's waiting: bounded turns for both sides")
             .absent(Absent::Counted).waits(Waits::Turns);
+    // A writer that waits for readers to leave has the lock already.
+    rwsem_apart: shared_timed RawApartRwSem<P>, [churn fair fair_shared], [bench torture everywhere],
+        rwsem(apart::Learned::NAME, "while writers are rare each reader is counted near its CPU: readers share nothing")
+            .waits(Waits::Turns);
+    rwsem_percpu: shared_timed RawApartRwSem<P, apart::Always>, [fair fair_shared], [bench torture everywhere],
+        rwsem(apart::Always::NAME, "always so, as the kernel's percpu-rwsem: writers pay")
+            .waits(Waits::Turns);
+    rwsem_restless: shared_timed RawApartRwSem<P, Restless>, [fair fair_shared], [torture everywhere models],
+        rwsem("restless", "a form that only tests know").waits(Waits::Turns);
     rwsem_today_kernel: shared_timed KernelRwSem<P, rwsem::TodayKernel>, [], [bench torture simulated shuttle swept models],
         rwsem(rwsem::TodayKernel::NAME, "the kernel's present rwsem (v6.3 on)").waits(Waits::Handoff);
     rwsem_v5_16: shared_timed KernelRwSem<P, rwsem::V5_16>, [], [bench torture],
@@ -275,6 +284,7 @@ macro_rules! define {
             use lockyard::rtmutex::{RawRtMutex, policy as pi};
             use lockyard::rtmutex_tree::{RawTreeRtMutex, policy as rt};
             use lockyard::rwsem::RawRwSem;
+            use lockyard::rwsem::apart::{self, RawApartRwSem};
             use lockyard::semaphore::RawSemaphore;
             use lockyard::spin::cna::RawCnaSpinLock;
             use lockyard::spin::hq::RawHqSpinLock;
@@ -285,7 +295,7 @@ macro_rules! define {
 
             use $crate::adapters::embedded::{Detached, Monitor, Spinning};
             use $crate::adapters::hashed::HashedMutex;
-            use $crate::adapters::{Binary, Bundle, EagerHq};
+            use $crate::adapters::{Binary, Bundle, EagerHq, Restless};
 
             $(#[doc = concat!("`", stringify!($type), "`")]
             pub type $lock<P> = $type;)*
@@ -299,6 +309,7 @@ macro_rules! define {
             use lockyard::history::semaphore::{DirectHandoff, Opportunistic2008, Policy as _};
             use lockyard::rtmutex::policy::{self as pi, Policy as _};
             use lockyard::rtmutex_tree::policy::{self as rt, Policy as _};
+            use lockyard::rwsem::apart::{self, Policy as _};
 
             use super::*;
 

@@ -13,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lockyard::platform::Platform as _;
 use lockyard_sim::faults::Faults;
 use lockyard_sim::machine::catalog;
 use lockyard_sim::machine::model::Model;
@@ -53,6 +54,7 @@ fn config(machine: usize, seed: u64, faults: Faults) -> Config {
 fn perform_on(config: Config, case: fn()) -> Result<(), Box<dyn Any + Send>> {
     CONFIG.set(Some(config));
     GONE.set(0);
+    Sim::commons().pool.forget_readers();
     let outcome = std::panic::catch_unwind(case);
     CONFIG.set(None);
     outcome
@@ -98,9 +100,14 @@ impl Stage for Sim {
     fn run(threads: usize, act: impl Fn(usize) + Sync) {
         let config = CONFIG.with_borrow(Clone::clone).expect("a case is performed");
         let gone = GONE.replace(GONE.get() + threads);
-        match Simulation::after(&config, gone, threads)
-            .and_then(|simulation| simulation.run(|thread| act(thread - gone)))
-        {
+        let ran = Simulation::after(&config, gone, threads).and_then(|simulation| {
+            // A lock whose readers are apart is the same lock in the next run.
+            simulation.pool().take_readers_of(Sim::commons().pool);
+            let report = simulation.run(|thread| act(thread - gone));
+            Sim::commons().pool.take_readers_of(simulation.pool());
+            report
+        });
+        match ran {
             Ok(report) => EVENTS.with_borrow_mut(|events| {
                 for (event, count) in report.events {
                     *events.entry(event).or_default() += count;

@@ -301,6 +301,14 @@ unsafe impl Platform for Sim {
         Host::here().map_or(1, |host| host.engine().model.llc_of.last().map_or(1, |&last| u32::from(last) + 1))
     }
 
+    fn cpu() -> u32 {
+        Host::here().map_or(0, |host| host.engine().here)
+    }
+
+    fn cpu_end() -> u32 {
+        Self::cpus()
+    }
+
     /// Outside a simulation: where settings are made for the simulations that this host thread
     /// creates afterwards.
     #[inline]

@@ -198,6 +198,12 @@ impl Simulation {
         engine.assigned.push((thread as u32, cpu, pinned));
     }
 
+    /// What its locks borrow.
+    pub fn pool(&self) -> &Pool<Sim> {
+        // SAFETY: in the arena, initialised, for as long as the simulation lives.
+        unsafe { &*(self.engine.borrow().pool as *const Pool<Sim>) }
+    }
+
     /// Thread 0 presides: it begins on the last CPU of the placement, and the others one CPU
     /// earlier than they would. Its time is not part of the sums.
     pub fn preside(&self) {

@@ -77,6 +77,32 @@ pub type RwSemReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, raw::RawRwSem<Nat
 /// A [`RwSem`] locked for writing.
 pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawRwSem<Native>, T>;
 
+/// A [`RwSem`] whose readers share nothing while writers are rare: for what many threads read all
+/// the time, and hardly anybody writes, such as a configuration, a routing table, a schema.
+///
+/// Readers on different CPUs do not slow each other down; a write costs a visit of all CPUs or
+/// caches. It goes in and out of that mode by the reads between two writes, and 32 locks can be in
+/// it at a time. All else is as of [`RwSem`]: timed and cancellable calls, downgrade, both bounds.
+/// Size: 128 bytes.
+///
+/// ```
+/// static ROUTES: lockyard::ReadMostly<Vec<u32>> = lockyard::ReadMostly::new(Vec::new());
+/// ROUTES.write().push(7);
+/// assert_eq!(ROUTES.read().first(), Some(&7));
+/// ```
+///
+/// Theory: `src/rwsem/apart/mod.rs`; on any platform:
+/// [`raw::RawReadMostly`](crate::raw::RawReadMostly).
+pub type ReadMostly<T> = lock_api::RwLock<raw::RawReadMostly<Native>, T>;
+/// A [`ReadMostly`] locked for reading.
+pub type ReadMostlyReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, raw::RawReadMostly<Native>, T>;
+/// A [`ReadMostly`] locked for writing.
+pub type ReadMostlyWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawReadMostly<Native>, T>;
+
+/// A [`ReadMostly`] whose readers are apart from the first read, for ever: the kernel's
+/// percpu-rwsem, for those who know that writes are rare.
+pub type PerCpuRwSem<T> = lock_api::RwLock<raw::RawPerCpuRwSem<Native>, T>;
+
 /// A counting semaphore: so many threads at a time, or so many of a resource. Its promises are on
 /// the page of [`raw::Semaphore`].
 ///
@@ -346,3 +372,12 @@ pub type TicketLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawTicketLock<Na
 pub type TtasLock<T> = lock_api::Mutex<raw::RawTtasLock<Native>, T>;
 /// A locked [`TtasLock`].
 pub type TtasLockGuard<'a, T> = lock_api::MutexGuard<'a, raw::RawTtasLock<Native>, T>;
+
+impl crate::event::Snapshot {
+    /// The sums over all threads of this process, living and gone, on the real machine.
+    ///
+    /// Costs a walk over the thread records ever used. All zero with the feature `events` off.
+    pub fn now() -> Self {
+        crate::platform::native::snapshot()
+    }
+}

@@ -68,7 +68,7 @@ pub use core::sync::atomic::Ordering;
 pub use crate::event::Event;
 pub use patience::{Glance, Patience};
 pub use record::{Commons, ParkedHeads, Pool};
-pub use thread::{Thread, ThreadId};
+pub use thread::{StandIn, Thread, ThreadId};
 pub(crate) use word::lanes;
 pub use word::{ConstZero, Lanes, Pair, Word};
 
@@ -90,27 +90,6 @@ pub type Native = Machine;
 #[cfg(feature = "std")]
 pub fn read_ahead() {
     native::read_ahead();
-}
-
-#[cfg(feature = "std")]
-impl crate::event::Snapshot {
-    /// The sums over all threads of this process, living and gone, on the real machine.
-    ///
-    /// Costs a walk over the thread records ever used. All zero with the feature `events` off.
-    pub fn now() -> Self {
-        native::snapshot()
-    }
-}
-
-/// How a thread without a record may wait for a signal.
-#[derive(Debug)]
-pub enum StandIn<P: Platform> {
-    /// With this record, which it has borrowed.
-    Record(&'static Thread<P>),
-    /// Beside a thread that has: [`Platform::sleep_beside`] with these numbers.
-    Joined(u32, u32),
-    /// Not at all: it looks again after a while.
-    Nobody,
 }
 
 /// The machine a lock runs on.
@@ -263,6 +242,13 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// load, against a [`Platform::fence_heavy`] that returns `true`. On Linux, where that returns
     /// `false`, it is free: a compiler fence.
     fn fence_light();
+
+    /// [`Platform::fence`], right behind a read-modify-write of the caller's: free where that is a
+    /// full fence.
+    #[inline(always)]
+    fn fence_after_exchange() {
+        Self::fence();
+    }
 
     /// The dear half: a full fence here and, in effect, in every running thread of the process. A
     /// microsecond or more.
@@ -418,6 +404,16 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
     /// The number of last-level caches: more than any [`Platform::cache`]. A hint.
     fn caches() -> u32 {
         Self::nodes()
+    }
+
+    /// The CPU that the caller runs on, 0-based. A hint; where nothing is known, the cache.
+    fn cpu() -> u32 {
+        Self::cache()
+    }
+
+    /// More than the number of any CPU that the program may run on. A hint that never falls.
+    fn cpu_end() -> u32 {
+        Self::caches()
     }
 
     // ---- process-wide state

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`RawMutex`], [`RawFairMutex`], [`RawTreeRtMutex`], `RawRtMutex` | `RawMutex`, `RawMutexTimed` |
 //! | [`RawQSpinLock`], [`RawCnaSpinLock`], [`RawHqSpinLock`], [`RawMcsLock`], [`RawTicketLock`], [`RawTtasLock`] | `RawMutex` |
-//! | [`RawRwSem`] | `RawRwLock`, `RawRwLockTimed`, `RawRwLockDowngrade` |
+//! | [`RawRwSem`], [`RawReadMostly`], [`RawPerCpuRwSem`] | `RawRwLock`, `RawRwLockTimed`, `RawRwLockDowngrade` |
 //! | [`RawQRwLock`] | the same |
 //! | [`RawUpgradableRwSem`] | all of a reader-writer lock |
 //! | [`MutexCondvar`], `RawRtCondvar` | `RawCondvar`, `RawCondvarTimed` |
@@ -26,8 +26,8 @@
 
 pub use crate::api::{
     Around, Hold, MutexCondvar, Permits, RawCnaSpinLock, RawFairMutex, RawHqSpinLock, RawMcsLock, RawMutex,
-    RawMutexCancellable, RawQRwLock, RawQSpinLock, RawRwLockCancellable, RawRwSem, RawTicketLock, RawTreeRtMutex,
-    RawTtasLock, RawUpgradableRwSem, Semaphore,
+    RawMutexCancellable, RawPerCpuRwSem, RawQRwLock, RawQSpinLock, RawReadMostly, RawRwLockCancellable, RawRwSem,
+    RawTicketLock, RawTreeRtMutex, RawTtasLock, RawUpgradableRwSem, Semaphore,
 };
 #[cfg(all(feature = "std", target_os = "linux", not(feature = "portable")))]
 pub use crate::api::{RawRtCondvar, RawRtMutex};

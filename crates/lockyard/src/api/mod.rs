@@ -26,7 +26,7 @@ pub use condition::{CancellableCondvar, MutexCondvar};
 pub use exclusive::{RawFairMutex, RawMutex, RawTreeRtMutex};
 pub use inheriting::{CheckedMutex, RawRtCondvar, RawRtMutex};
 pub use permit::{CancellableSemaphore, Permits, Semaphore};
-pub use shared::{RawQRwLock, RawRwSem};
+pub use shared::{RawPerCpuRwSem, RawQRwLock, RawReadMostly, RawRwSem};
 pub use spinning::{RawCnaSpinLock, RawHqSpinLock, RawMcsLock, RawQSpinLock, RawTicketLock, RawTtasLock};
 pub use upgradable::RawUpgradableRwSem;
 

@@ -13,6 +13,7 @@
 //! | [`Inheritance`] | own-tree rt-mutexes | `rtmutex_tree::waiter` |
 //! | [`ParkedHeads`] | locks whose word has no room for a sleeper's name | [`wait::heads`](crate::wait::heads) |
 //! | [`Pool`] | hierarchical spinlocks | `spin::hq::pool` |
+//! | `Readers` | rwsems whose readers share nothing | `rwsem::apart` |
 
 use super::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
@@ -314,6 +315,7 @@ words! {
         records: [Record<P>; RECORDS] = core::array::from_fn(|_| Record::default()),
         tunables: Tunables<P>,
         census: Census<P>,
+        readers: Readers<P>,
     }
 
     /// The settings. Any value is safe at any time, also between two steps of a lock: it decides
@@ -329,6 +331,44 @@ words! {
     pub(crate) struct Census {
         in_use: P::U32,
         most_in_use: P::U32,
+    }
+}
+
+// ---- rwsems whose readers share nothing
+
+/// So many locks can have their readers apart at a time.
+pub(crate) const APART: usize = 32;
+/// Counters of a lock by last-level cache. Caches beyond share them.
+pub(crate) const BY_CACHE: usize = 32;
+/// Counters of a lock by CPU. CPUs beyond share them.
+pub(crate) const BY_CPU: usize = 512;
+
+words! {
+    /// What locks whose readers are apart borrow.
+    pub(crate) struct Readers {
+        by_cache: [ReaderLane<P>; BY_CACHE],
+        by_cpu: [ReaderLane<P>; BY_CPU] = core::array::from_fn(|_| ReaderLane::default()),
+        drains: [Drain<P>; APART],
+        /// A bit for each number that is lent.
+        lent: Lent<P>,
+    }
+
+    /// The counters of one cache or CPU: one for each number that a lock may borrow.
+    #[repr(align(128))]
+    pub(crate) struct ReaderLane {
+        counts: [P::U64; APART],
+    }
+
+    /// Which writer sleeps until the readers of a number have left.
+    #[repr(align(64))]
+    pub(crate) struct Drain {
+        waiter: P::U32,
+    }
+
+    /// On a line of its own.
+    #[repr(align(128))]
+    pub(crate) struct Lent {
+        numbers: P::U32,
     }
 }
 

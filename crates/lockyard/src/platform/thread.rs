@@ -29,7 +29,7 @@
 use core::num::NonZeroU32;
 
 use super::record::{Inheritance, McsNode, OsqNode, QueueNode, Waiter};
-use super::{ConstPlatform, ConstZero, Ordering::*, Platform, StandIn, Word};
+use super::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 use crate::event::Event;
 
 /// The name of a thread record: 1 to [`ThreadId::MAX_INDEX`], or [`ThreadId::ANONYMOUS`].
@@ -120,6 +120,17 @@ impl NodeName {
     pub(crate) fn level(self) -> usize {
         usize::from(self.0) % NESTING
     }
+}
+
+/// How a thread without a record may wait for a signal.
+#[derive(Debug)]
+pub enum StandIn<P: Platform> {
+    /// With this record, which it has borrowed.
+    Record(&'static Thread<P>),
+    /// Beside a thread that has: [`Platform::sleep_beside`] with these numbers.
+    Joined(u32, u32),
+    /// Not at all: it looks again after a while.
+    Nobody,
 }
 
 const EMPTY: u32 = 0;

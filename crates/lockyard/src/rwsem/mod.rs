@@ -83,6 +83,7 @@
 //! kernel's own forms, which share only the count with this one, are in `history::rwsem` (feature
 //! `history`).
 
+pub mod apart;
 mod embed;
 mod fair;
 mod turns;

@@ -52,7 +52,7 @@ impl<P: Platform> RawRwSem<P> {
     }
 
     /// A reader takes back the bias with which it looked.
-    fn take_back(&self) {
+    pub(super) fn take_back(&self) {
         let left = self.count.fetch_sub(BIAS, Release) - BIAS;
         if left & PENDING != 0 {
             self.end_stale_press();

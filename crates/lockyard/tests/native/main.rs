@@ -4,6 +4,7 @@
 // These tests are about threads, clocks and signals of the system.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod apart;
 mod around;
 mod embedding;
 mod errno;

@@ -89,11 +89,22 @@ fn recount_cpus() -> u32 {
     cpus
 }
 
+static CPU_END: AtomicU32 = AtomicU32::new(0);
+
 /// The highest number of a CPU that this process may run on.
-#[cfg(not(miri))]
 pub(super) fn last_usable_cpu() -> u32 {
     let last = |set: CpuSet| (0..CpuSet::MAX_CPU).rev().find(|&cpu| set.is_set(cpu));
-    sched_getaffinity(None).ok().and_then(last).unwrap_or(0) as u32
+    let last = sched_getaffinity(None).ok().and_then(last).unwrap_or(0) as u32;
+    CPU_END.fetch_max(last + 1, Relaxed);
+    last
+}
+
+/// One more than the highest [`last_usable_cpu`] so far: that of the start.
+pub(super) fn cpu_end() -> u32 {
+    match CPU_END.load(Relaxed) {
+        0 => last_usable_cpu() + 1,
+        end => end,
+    }
 }
 
 /// The last-level cache of `cpu`, numbered in the order of their first CPUs; 0 where sysfs does not

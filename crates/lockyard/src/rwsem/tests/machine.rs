@@ -4,6 +4,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::boxed::Box;
 use std::thread::yield_now;
 use std::thread_local;
 
@@ -99,6 +100,23 @@ thread_local! {
     static RANDOM: Cell<u64> = const { Cell::new(0) };
 }
 
+/// The calling thread is stopped behind its next exchange that is followed by a fence …
+pub(crate) const BEHIND_AN_EXCHANGE: usize = 0;
+/// … or where it asks for its CPU.
+pub(crate) const BEFORE_ITS_CPU: usize = 1;
+
+type Deed = Box<dyn FnOnce()>;
+
+thread_local! {
+    static MEANWHILE: [Cell<Option<Deed>>; 2] = const { [const { Cell::new(None) }; 2] };
+}
+
+/// While the calling thread is stopped at `place`, others do this.
+pub(crate) fn meanwhile(place: usize, act: impl FnOnce() + Send + 'static) {
+    let act = move || std::thread::spawn(act).join().expect("what happens meanwhile");
+    MEANWHILE.with(|meanwhile| meanwhile[place].set(Some(Box::new(act))));
+}
+
 /// Gives the calling thread real-time priority.
 pub(crate) fn become_realtime() {
     let id = Tireless::current().unwrap().id();
@@ -147,6 +165,16 @@ unsafe impl Platform for Tireless {
 
     fn fence() {
         Linux::fence();
+    }
+
+    fn fence_after_exchange() {
+        MEANWHILE.with(|meanwhile| meanwhile[BEHIND_AN_EXCHANGE].take()).into_iter().for_each(|act| act());
+        Linux::fence();
+    }
+
+    fn cpu() -> u32 {
+        MEANWHILE.with(|meanwhile| meanwhile[BEFORE_ITS_CPU].take()).into_iter().for_each(|act| act());
+        0
     }
 
     fn fence_light() {

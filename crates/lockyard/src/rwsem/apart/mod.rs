@@ -1,0 +1,434 @@
+//! The rwsem whose readers share nothing while writers are rare. A reader counts itself near its
+//! CPU; a writer closes the gate, and waits until the sum of the counters is 0.
+//!
+//! *Apart*: readers are in counters that the lock has borrowed; else they are in `sem`. *Inside*: a
+//! reader that holds the lock apart. *To test*: a reader adds itself before it knows whether it may
+//! enter; if it may not, it takes itself out.
+//!
+//! # Words
+//!
+//! | word | meaning | written by | legal not to |
+//! |---|---|---|---|
+//! | `gate` | 0: readers are in `sem`. Else they are apart: which counters, and whether the gate is closed | between 0, by cache and by CPU: a writer that holds `sem`, no reader inside. Closed: a writer that holds `sem`, before it waits for readers. Open: the same, when it leaves or gives up; a reader that holds `sem` | open it, when it leaves: the next thread that holds `sem` does |
+//! | a counter | low half: readers that came by it, less those that left by it; high half: how many came | a reader, when it comes and when it leaves, not always by the same counter | – |
+//! | `lent` | which counters are borrowed | the reader that would go apart; the writer after which readers come together; the drop of the lock | give back: a lock that is forgotten keeps its counters |
+//! | `waiter` | the writer that sleeps until readers have left | that writer; a reader that has left exchanges it for 0, and wakes | wake: the writer looks again after 0.4 ms |
+//! | `sem` | a writer holds or waits for readers; readers hold, if not apart | as on its own page | – |
+//! | `writers`, `writer` | how many writers wait for `sem`; which one took it last, a hint | writers | – |
+//! | `shifting` | readers that want `sem` to write | they | – |
+//! | `seen`, `enough` | reads beside other reads since a write; how many of them go apart | readers, by store; writers | all: hints |
+//! | `came`, `reads`, `poor` | readers that had come at the last closing; between the last two; how much more often too few than enough | a writer that holds `sem` | – |
+//!
+//! # States
+//!
+//! | `gate` | event | next |
+//! |---|---|---|
+//! | 0 | the 64th read beside other reads without a write: its reader asks for `sem` to write, for 1 ms; if it has it | apart, open; the reader is inside |
+//! | 0 | that reader has not got it | 0: it takes `sem` to read, and the next one asks after twice as many reads |
+//! | open, by cache | very many reads without a write: a reader leaves, and asks likewise | by CPU, open; the reader is inside. Or as it was |
+//! | open | a reader comes | open: it adds itself, and reads `gate` again; unchanged: it is inside; else it takes itself out |
+//! | open | a writer has taken `sem` | closed; when the sum is 0 the writer holds the lock |
+//! | closed | the writer's wait ends before that | open; the writer releases `sem` |
+//! | closed | a reader comes | closed: it spins while the writer runs; then it queues for `sem`, and enters by the gate if it looks and finds it open |
+//! | closed | the writer leaves, and a writer spins for `sem` | closed: the next writer finds no reader inside |
+//! | closed | the writer leaves, and none does | open; by CPU after many reads, by cache after fewer; 0 when they were few eight times more often than not |
+//! | closed | a reader has taken `sem` | open; the reader adds itself, and releases `sem` |
+//!
+//! # Invariants
+//!
+//! 1. All readers that hold are in one place: in `sem` while `gate` is 0, else in the counters. (A
+//!    reader may be in both for a moment, which is then not over for others.) The place changes
+//!    only while a writer holds `sem` and no reader holds. So a release finds out by `gate`, and
+//!    any thread may release for another, from any CPU.
+//! 2. While no writer holds `sem` and `gate` is closed, no reader is inside. A thread that then has
+//!    `sem` keeps writers out: it may open.
+//! 3. A counter may be below zero. A sum that is read while `gate` is closed is 0 only if each
+//!    reader that was inside has left: all came before it is read, and only leave. (While it is
+//!    open, one may come behind the sum and leave before it.)
+//! 4. Counters are borrowed only if their sum is 0: a reader that tests there, late, for another
+//!    lock is in no sum when it has taken itself out, and one that never will keeps them unused.
+//! 5. All counters of a place are summed that any lock ever had there: their number does not fall.
+//!
+//! # Ordering
+//!
+//! * *Come against close.* A reader adds itself, passes a full fence, and reads `gate`; a writer
+//!   closes `gate`, passes a full fence, and reads the counters. One sees the other.
+//! * *Leave against sleep.* The same with a counter and `waiter`.
+//! * `gate` is written with Release and read with Acquire: a reader sees what the writers before it
+//!   did. (A reader that opens holds `sem`, and has seen that.)
+//! * A reader leaves a counter with Release; the sum is Acquire. Each change is a
+//!   read-modify-write, so the sum synchronises with all readers that have left.
+//! * `lent`: borrowed with Acquire, given back with Release.
+//!
+//! **Bound on bypass.** A writer that has `sem` waits for the readers inside, and those that test.
+//! A reader waits at the gate for 0.1 ms at most (20 µs where a spin has a budget), then in the
+//! queue of `sem`, with its bound. A writer that waits for readers counts as the owner: if it is
+//! stopped it keeps all out. A reader that is stopped while it tests, at counters that this lock
+//! has borrowed, keeps writers out.
+//!
+//! **Tries.** One may fail, though no writer is there, in the moment in which a reader changes
+//! where readers are counted.
+//!
+//! **Destruction.** A reader that leaves a counter touches the lock before that only; all else as
+//! in `sem`.
+//!
+//! **fork.** In the child, readers of other threads stay counted, one that tests as well, unless
+//! the forking thread holds the lock to write; a writer of another thread that waited for readers
+//! holds.
+//!
+//! **Recursion**: none, as in `sem`.
+//!
+//! Sources: Dice and Kogan, *BRAVO: Biased Locking for Reader-Writer Locks*, 2019 (readers in a
+//! table, a writer that revokes, what that may cost); Documentation/locking of Linux,
+//! percpu-rw-semaphore (counters of which only the sum counts).
+
+mod place;
+mod policy;
+mod shift;
+#[cfg(all(test, feature = "std", target_os = "linux"))]
+mod tests;
+mod wait;
+
+use core::marker::PhantomData;
+
+use super::{BIAS, READ_BLOCK, READERS, RawRwSem};
+use crate::cancel::{GaveUp, Until};
+use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
+
+use place::Place;
+pub use policy::{Always, Learned, Policy};
+
+/// A word on a line that is hardly ever written.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+struct Gate<W>(W);
+
+/// The rwsem whose readers share nothing while writers are rare: 128 bytes. See the [module
+/// text](self).
+#[derive(Debug)]
+#[repr(C)]
+pub struct RawApartRwSem<P: Platform, Y: Policy = Learned> {
+    gate: Gate<P::U64>,
+    sem: RawRwSem<P>,
+    writers: P::U32,
+    writer: P::U32,
+    shifting: P::U32,
+    seen: P::U32,
+    enough: P::U32,
+    came: P::U32,
+    reads: P::U32,
+    poor: P::U32,
+    policy: PhantomData<Y>,
+}
+
+impl<P: Platform, Y: Policy> Default for RawApartRwSem<P, Y> {
+    fn default() -> Self {
+        Self {
+            gate: Gate::default(),
+            sem: RawRwSem::default(),
+            writers: P::U32::default(),
+            writer: P::U32::default(),
+            shifting: P::U32::default(),
+            seen: P::U32::default(),
+            enough: P::U32::default(),
+            came: P::U32::default(),
+            reads: P::U32::default(),
+            poor: P::U32::default(),
+            policy: PhantomData,
+        }
+    }
+}
+
+impl<P: ConstPlatform, Y: Policy> RawApartRwSem<P, Y> {
+    /// An unlocked rwsem, in constants.
+    pub const fn new() -> Self {
+        Self {
+            gate: Gate(P::U64::ZERO),
+            sem: RawRwSem::new(),
+            writers: P::U32::ZERO,
+            writer: P::U32::ZERO,
+            shifting: P::U32::ZERO,
+            seen: P::U32::ZERO,
+            enough: P::U32::ZERO,
+            came: P::U32::ZERO,
+            reads: P::U32::ZERO,
+            poor: P::U32::ZERO,
+            policy: PhantomData,
+        }
+    }
+}
+
+impl<P: Platform, Y: Policy> Drop for RawApartRwSem<P, Y> {
+    fn drop(&mut self) {
+        if self.place().is_apart() {
+            // With readers inside whose guards were forgotten nobody borrows them.
+            self.place().give_back::<P>();
+        }
+    }
+}
+
+/// How a first look of a reader has ended.
+enum First {
+    /// It is in.
+    In,
+    /// The same, and so many have come before that it should look how many they are.
+    Many(Place),
+    /// It holds `sem`, beside other readers, or the lock is not as it was.
+    Beside,
+    /// It is counted in `sem`, and may not enter.
+    Blocked,
+    /// The gate was closed.
+    Shut,
+}
+
+/// What the look of a reader that has counted itself comes to.
+enum Entry {
+    /// It is in; so many came before it by the same counter.
+    In(u32),
+    /// The gate was closed; it has taken itself out.
+    Shut,
+    /// The same, and there is a writer to be woken.
+    Owes,
+}
+
+impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
+    /// Takes the lock for reading.
+    #[inline]
+    pub fn read_acquire(&self) {
+        match self.first_look() {
+            First::In => {}
+            First::Many(place) => self.look_round(place),
+            First::Beside => self.beside(),
+            First::Blocked => self.read_blocked_forever(),
+            First::Shut => self.read_shut_forever(),
+        }
+    }
+
+    /// Takes the lock for reading unless `until` comes first. An acquisition that need not wait
+    /// succeeds whatever `until` says.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    #[inline]
+    pub fn read_acquire_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        match self.first_look() {
+            First::In => Ok(()),
+            First::Many(place) => {
+                self.end_counting(place);
+                Ok(())
+            }
+            First::Beside => {
+                self.settle();
+                Ok(())
+            }
+            First::Blocked => self.read_blocked(until),
+            First::Shut => self.read_shut(until),
+        }
+    }
+
+    #[inline(always)]
+    fn first_look(&self) -> First {
+        let place = self.place();
+        if place.is_open() {
+            return match self.try_enter(place) {
+                Entry::In(before) if before % policy::LOOK_EVERY == 0 => First::Many(place),
+                Entry::In(_) => First::In,
+                Entry::Shut => First::Shut,
+                Entry::Owes => {
+                    place.wake::<P>();
+                    First::Shut
+                }
+            };
+        }
+        if place.is_apart() {
+            return First::Shut;
+        }
+        let count = self.sem.count.fetch_add(BIAS, Acquire);
+        if count & READ_BLOCK != 0 {
+            First::Blocked
+        } else if count & READERS == 0 && !Y::AT_ONCE && !self.place().is_apart() {
+            First::In
+        } else {
+            First::Beside
+        }
+    }
+
+    /// A reader that has found the gate open at `place`: whether it is in.
+    #[inline(always)]
+    fn enter(&self, place: Place) -> bool {
+        match self.try_enter(place) {
+            Entry::In(before) => {
+                if before % policy::LOOK_EVERY == 0 {
+                    self.end_counting(place);
+                }
+                true
+            }
+            Entry::Shut => false,
+            Entry::Owes => {
+                place.wake::<P>();
+                false
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn try_enter(&self, place: Place) -> Entry {
+        let (counter, before) = place.enter::<P>();
+        P::fence_after_exchange();
+        if self.place() == place {
+            Entry::In(before)
+        } else if place.take_out::<P>(counter) {
+            Entry::Owes
+        } else {
+            Entry::Shut
+        }
+    }
+
+    /// Takes the lock for reading if that needs no wait.
+    #[inline]
+    pub fn try_read_acquire(&self) -> bool {
+        let place = self.place();
+        if place.is_open() && self.enter(place) {
+            return true;
+        }
+        // A reader that would go apart is no writer: it keeps no reader out that only tries.
+        let taken = self.sem.try_read_acquire()
+            || self.shifting.load(Relaxed) != 0 && self.sem.try_read_again()
+            || self.sem.try_read_acquire();
+        if taken && self.place().is_apart() {
+            self.settle();
+        }
+        taken
+    }
+
+    /// Releases a read lock.
+    ///
+    /// # Safety
+    /// The caller holds it for reading, or acts for a thread that does.
+    #[inline]
+    pub unsafe fn read_release(&self) {
+        // Where readers are counted does not change while one holds.
+        let place = Place(self.gate.0.load(Relaxed));
+        if place.is_apart() {
+            place.leave::<P>(place.near::<P>());
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.sem.read_release() };
+        }
+    }
+
+    /// Takes the lock for writing.
+    #[inline]
+    pub fn write_acquire(&self) {
+        if !self.sem.write_fast() {
+            self.write_forever();
+        } else if self.place().is_apart() {
+            self.shut_forever();
+        }
+    }
+
+    /// Takes the lock for writing unless `until` comes first. An acquisition that need not wait
+    /// succeeds whatever `until` says.
+    ///
+    /// # Errors
+    /// Why the wait ended.
+    #[inline]
+    pub fn write_acquire_until(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        if !self.sem.write_fast() {
+            self.write_slow(until)
+        } else if self.place().is_apart() {
+            self.shut(until)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes the lock for writing if nobody holds it and it is not kept for a waiter.
+    #[inline]
+    pub fn try_write_acquire(&self) -> bool {
+        self.sem.try_write_acquire() && (!self.place().is_apart() || self.shut_at_once())
+    }
+
+    /// Releases the write lock.
+    ///
+    /// # Safety
+    /// The caller holds it for writing, or acts for the thread that does.
+    #[inline]
+    pub unsafe fn write_release(&self) {
+        if self.place().is_apart() {
+            self.reopen();
+        } else if self.seen.load(Relaxed) != 0 {
+            self.seen.store(0, Relaxed);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.sem.write_release() };
+    }
+
+    /// Makes the write lock a read lock, in one step.
+    ///
+    /// # Safety
+    /// The caller holds it for writing, or acts for the thread that does. It then holds it for
+    /// reading.
+    #[inline]
+    pub unsafe fn downgrade(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.join() };
+    }
+
+    /// Whether the lock is held, or waited for.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.sem.is_locked() || self.readers_apart() != 0
+    }
+
+    /// Whether a writer holds the lock, or waits for readers to leave.
+    #[inline]
+    pub fn is_write_locked(&self) -> bool {
+        self.sem.is_write_locked()
+    }
+
+    /// Whether somebody waits in the queue.
+    #[inline]
+    pub fn is_contended(&self) -> bool {
+        self.sem.is_contended()
+    }
+
+    /// Readers that hold or test, beside those of `sem`; at least 1 if some hold throughout.
+    pub fn readers_apart(&self) -> u32 {
+        let place = self.place();
+        if !place.is_apart() {
+            return 0;
+        }
+        // A reader may come behind the sum and leave before it. If two sums say that as many have
+        // come, none has come between them, and what they say was so in between.
+        let mut before = place.total::<P>();
+        for _ in 0..8 {
+            let now = place.total::<P>();
+            if now == before {
+                return now.0;
+            }
+            before = now;
+        }
+        before.0.max(1)
+    }
+
+    /// Whether readers are apart.
+    pub fn is_apart(&self) -> bool {
+        self.place().is_apart()
+    }
+
+    /// The rwsem, for tests.
+    pub fn inner(&self) -> &RawRwSem<P> {
+        &self.sem
+    }
+
+    #[inline(always)]
+    fn place(&self) -> Place {
+        Place(self.gate.0.load(Acquire))
+    }
+
+    /// For the thread that holds `sem` for writing.
+    fn set_place(&self, place: Place) {
+        self.gate.0.store(place.0, Release);
+    }
+}

@@ -1,0 +1,62 @@
+//! When the readers of a lock go apart, and when they come together again.
+//!
+//! Numbers of reads, not times: nobody reads a clock. A closing costs the writer a read of each
+//! counter; a read in `sem` costs two transfers of its line. So a closing pays if there is about a
+//! read for each counter between two of them.
+
+use core::fmt::Debug;
+
+/// When the readers of a lock go apart, and when they come together again.
+pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
+    /// The name in lists.
+    const NAME: &'static str;
+    /// Reads beside other reads, without a write, after which readers go apart. It doubles when
+    /// they have come together again, or have failed to go.
+    const ENOUGH: u32;
+    /// With the first read.
+    const AT_ONCE: bool = false;
+    /// Fewer reads than this between two closings are too few; and fewer than half the counters.
+    const FEW: u32;
+    /// Too few so often more than enough: readers come together again.
+    const POOR: u32;
+}
+
+/// As the reads and writes come.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Learned;
+
+impl Policy for Learned {
+    const NAME: &'static str = "apart";
+    const ENOUGH: u32 = 64;
+    const FEW: u32 = 32;
+    const POOR: u32 = 8;
+}
+
+/// From the first read, and for ever: the kernel's percpu-rwsem.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Always;
+
+impl Policy for Always {
+    const NAME: &'static str = "percpu";
+    const ENOUGH: u32 = 1;
+    const AT_ONCE: bool = true;
+    const FEW: u32 = 0;
+    const POOR: u32 = u32::MAX;
+}
+
+/// Reads of the lock come as this multiple of the CPUs between two closings: a counter for each of
+/// them pays.
+pub(super) const MANY_FOR_EACH_CPU: u32 = 32;
+/// With fewer last-level caches than this there is always a counter for each CPU.
+pub(super) const FEW_CACHES: u32 = 4;
+/// So many readers that come by one counter, and one of them looks how many are inside.
+pub(super) const LOOK_EVERY: u32 = 1 << 12;
+/// So many readers inside, and no writer enters any more.
+pub(super) const FULL: u32 = 1 << 30;
+/// The most that [`Policy::ENOUGH`] doubles to.
+pub(super) const ENOUGH_MOST: u32 = 1 << 20;
+/// After so many times [`Policy::FEW`] reads between two closings, [`Policy::ENOUGH`] is what it
+/// was.
+pub(super) const ENOUGH_AGAIN: u32 = 8;
+/// A reader that would change where readers are counted waits for them so long, in nanoseconds.
+pub(super) const SHIFT_NS: u64 = 1_000_000;

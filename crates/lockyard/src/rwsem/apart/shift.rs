@@ -1,0 +1,179 @@
+//! Where readers are counted changes: while a writer holds `sem`, and no reader holds.
+
+use super::super::HANDOFF;
+use super::place::Place;
+use super::policy::{ENOUGH_AGAIN, ENOUGH_MOST, FEW_CACHES, FULL, MANY_FOR_EACH_CPU, SHIFT_NS};
+use super::{Policy, RawApartRwSem};
+use crate::cancel::Until;
+use crate::event::Event;
+use crate::platform::{Ordering::*, Platform, Word};
+
+impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
+    /// A reader holds `sem` beside others, or did not look whether it should.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn beside(&self) {
+        if self.place().is_apart() {
+            return self.settle();
+        }
+        // Not exact: it need not be.
+        let seen = self.seen.load(Relaxed).saturating_add(1);
+        self.seen.store(seen, Relaxed);
+        if seen >= self.enough.load(Relaxed).max(Y::ENOUGH) {
+            self.seen.store(0, Relaxed);
+            self.go_apart();
+        }
+    }
+
+    /// A reader holds `sem`: it is to be counted where readers are.
+    #[cold]
+    pub(super) fn settle(&self) {
+        let place = self.place();
+        if !place.is_apart() {
+            return;
+        }
+        place.enter::<P>();
+        if place.is_closed() {
+            // The last writer left it so. Another reader may have opened it: that is as good.
+            let _ = self.gate.0.compare_exchange(place.0, place.opened().0, Release, Relaxed);
+        }
+        // SAFETY: the caller holds it.
+        unsafe { self.sem.read_release() };
+    }
+
+    /// A writer becomes a reader.
+    ///
+    /// # Safety
+    /// The caller holds `sem` for writing; if readers are apart, none holds or the gate is open.
+    pub(super) unsafe fn join(&self) {
+        let place = self.place();
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !place.is_apart() {
+                return self.sem.downgrade();
+            }
+            place.enter::<P>();
+            if place.is_closed() {
+                self.set_place(place.opened());
+            }
+            self.sem.write_release();
+        }
+    }
+
+    /// Readers are in each other's way at `sem`, one of which is the caller.
+    fn go_apart(&self) {
+        let start = P::id().map_or(0, |me| me.raw() as usize);
+        let Some(number) = Place::borrow::<P>(start) else {
+            return self.ask_later();
+        };
+        self.shifting.fetch_add(1, Relaxed);
+        // SAFETY: the caller holds it.
+        unsafe { self.sem.read_release() };
+        // Not for ever: a reader may wait for what this one holds, and no writer need ever come.
+        let taken = self.sem.write_acquire_until(Until::after(SHIFT_NS)).is_ok();
+        self.shifting.fetch_sub(1, Relaxed);
+        if !taken {
+            number.give_back::<P>();
+            self.ask_later();
+            self.sem.read_acquire();
+            return self.settle();
+        }
+        if self.place().is_apart() {
+            number.give_back::<P>();
+        } else {
+            self.poor.store(0, Relaxed);
+            self.split(number, Y::AT_ONCE || P::caches() < FEW_CACHES);
+            P::count(Event::RwsemApart, 1);
+        }
+        // SAFETY: acquired above; what is closed was drained, and has not been opened since.
+        unsafe { self.join() };
+    }
+
+    /// A reader that is in looks whether so many share a counter that each CPU should have one, and
+    /// whether there are more than can be counted.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look_round(&self, place: Place) {
+        self.end_counting(place);
+        let reads = place.total::<P>().1.wrapping_sub(self.came.load(Relaxed)) / MANY_FOR_EACH_CPU;
+        if place.is_by_cpu() || reads < P::cpu_end().max(self.enough.load(Relaxed)) {
+            return;
+        }
+        place.leave::<P>(place.near::<P>());
+        // As in `go_apart`.
+        if self.write_acquire_until(Until::after(SHIFT_NS)).is_err() {
+            self.ask_later();
+            return self.read_acquire();
+        }
+        let place = self.place();
+        if place.is_apart() && !place.is_by_cpu() {
+            self.split(place, true);
+        }
+        // SAFETY: acquired above.
+        unsafe { self.join() };
+    }
+
+    /// A reader that is in looks whether there are more than can be counted.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end_counting(&self, place: Place) {
+        if place.total::<P>().0 >= FULL {
+            // Guards were forgotten. No writer enters any more: this hold of `sem` is for ever.
+            self.sem.try_read_acquire();
+        }
+    }
+
+    /// The counters are those by CPU, or by cache, from now on: open.
+    fn split(&self, place: Place, by_cpu: bool) {
+        let place = place.split::<P>(by_cpu);
+        self.came.store(place.total::<P>().1, Relaxed);
+        self.set_place(place);
+    }
+
+    /// A writer leaves, and readers are apart: it holds, so they are closed and drained.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn reopen(&self) {
+        // A writer that spins takes `sem` at once, unless that is kept for a sleeper. (One that
+        // comes just now closes again.)
+        let kept = self.sem.count.load(Relaxed) & HANDOFF != 0;
+        if self.writers.load(Relaxed) != 0 && self.sem.osq.is_locked() && !kept {
+            return;
+        }
+        let place = self.place();
+        if P::epoch() > 1 && place.total::<P>().0 != 0 && P::is_alone_in_child() {
+            // They tested in the parent while it forked: beside a writer no reader is inside.
+            place.near::<P>().fetch_sub(place.total::<P>().0.into(), Relaxed);
+        }
+        let (reads, counters) = (self.reads.load(Relaxed), place.counters());
+        let poor = reads < Y::FEW || Y::FEW > 0 && reads < counters / 2;
+        let so_often = self.poor.load(Relaxed);
+        let so_often = if poor { so_often + 1 } else { so_often.saturating_sub(1) };
+        self.poor.store(so_often, Relaxed);
+        if so_often >= Y::POOR {
+            self.come_together(place);
+        } else if !place.is_by_cpu() && reads / MANY_FOR_EACH_CPU >= P::cpu_end() {
+            self.split(place, true);
+        } else if place.is_by_cpu() && reads / MANY_FOR_EACH_CPU * 2 < counters && P::caches() >= FEW_CACHES {
+            self.split(place, false);
+        } else {
+            if reads / ENOUGH_AGAIN >= Y::FEW {
+                self.enough.store(0, Relaxed);
+            }
+            self.set_place(place.opened());
+        }
+    }
+
+    /// Writers are not rare: readers are in `sem` from now on.
+    fn come_together(&self, place: Place) {
+        P::count(Event::RwsemTogether, 1);
+        self.set_place(Place::COUNTED);
+        place.give_back::<P>();
+        self.ask_later();
+    }
+
+    fn ask_later(&self) {
+        let enough = self.enough.load(Relaxed).max(Y::ENOUGH);
+        self.enough.store(enough.saturating_mul(2).min(ENOUGH_MOST), Relaxed);
+    }
+}

@@ -1,0 +1,94 @@
+//! Readers of another lock that test at counters which have been given back.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::*;
+use crate::platform::record::APART;
+use crate::rwsem::tests::machine::{BEFORE_ITS_CPU, BEHIND_AN_EXCHANGE, Tireless, meanwhile};
+
+/// The counters are the machine's: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Readers go apart with the first read, and come together with each write.
+#[derive(Debug, Clone, Copy, Default)]
+struct Restless;
+
+impl Policy for Restless {
+    const NAME: &'static str = "restless";
+    const ENOUGH: u32 = 1;
+    const AT_ONCE: bool = true;
+    const FEW: u32 = u32::MAX;
+    const POOR: u32 = 1;
+}
+
+type Lock = RawApartRwSem<Tireless, Restless>;
+
+fn read(lock: &Lock) {
+    lock.read_acquire();
+    // SAFETY: acquired above.
+    unsafe { lock.read_release() };
+}
+
+fn write(lock: &Lock) {
+    lock.write_acquire();
+    // SAFETY: acquired above.
+    unsafe { lock.write_release() };
+}
+
+/// A reader has found the gate open and is stopped; the readers come together and `next` happens;
+/// the reader adds itself, is stopped again, and `last` happens.
+fn late(next: impl FnOnce() + Send + 'static, last: impl FnOnce() + Send + 'static) {
+    let lock = Arc::new(Lock::new());
+    read(&lock);
+    assert!(lock.is_apart());
+    let again = lock.clone();
+    meanwhile(BEFORE_ITS_CPU, move || {
+        write(&again);
+        assert!(!again.is_apart());
+        next();
+    });
+    meanwhile(BEHIND_AN_EXCHANGE, last);
+    read(&lock);
+}
+
+/// A reader that tests where nobody else is counts in no other lock.
+#[test]
+fn a_late_reader_keeps_nobody_out() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    late(
+        || {},
+        || {
+            let other = Lock::new();
+            read(&other);
+            assert!(other.try_write_acquire());
+        },
+    );
+}
+
+/// The drop of a lock took a late reader of another lock for one of its own whose guard was
+/// forgotten: the counters were one too low for ever, and a writer came in beside a reader.
+#[test]
+fn a_late_reader_is_not_taken_for_a_forgotten_one() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    // All counters are borrowed, those with the late reader among them.
+    let all = || -> [Lock; APART] { core::array::from_fn(|_| Lock::new()) };
+    let others = Arc::new(Mutex::new(None));
+    let dropped = others.clone();
+    late(
+        move || {
+            let locks = all();
+            locks.iter().for_each(read);
+            assert!(locks.iter().all(Lock::is_apart));
+            *others.lock().unwrap() = Some(locks);
+        },
+        move || drop(dropped.lock().unwrap().take()),
+    );
+    let locks = all();
+    for lock in &locks {
+        lock.read_acquire();
+        assert!(lock.is_apart(), "counters were lost");
+        assert!(lock.is_locked() && !lock.try_write_acquire(), "a writer beside a reader");
+        // SAFETY: acquired above.
+        unsafe { lock.read_release() };
+    }
+}

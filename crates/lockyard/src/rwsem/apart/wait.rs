@@ -1,0 +1,295 @@
+//! Waiting: of readers for the gate and `sem`, of writers for `sem` and the readers inside.
+
+use core::cell::Cell;
+
+use super::super::turns::Want;
+use super::place::Place;
+use super::{Entry, Policy, RawApartRwSem};
+use crate::cancel::{GaveUp, Until};
+use crate::event::Event;
+use crate::platform::thread::{Thread, ThreadId};
+use crate::platform::{Ordering::*, Patience, Platform, Word};
+use crate::spin::qspinlock::RawQSpinLock;
+use crate::wait::osq::Osq;
+use crate::wait::queue::WaitQueue;
+use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
+
+/// How long a reader spins at a closed gate, at most, in nanoseconds.
+pub(super) const AT_THE_GATE_NS: u32 = 100_000;
+/// So often it looks whether the writer runs: on the line that writers write.
+const LOOK_NS: u32 = 5_000;
+/// A reader that tests has taken itself out by then, if it runs.
+const TESTS_NS: u64 = 2_000;
+/// A writer that sleeps until readers have left looks again after so long.
+const AGAIN_NS: u64 = 400_000;
+/// One that cannot be woken, after so long.
+const SHORTLY_NS: u64 = 50_000;
+
+impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
+    // Without an end. Apart, so that the fast paths make no room for an `Until`; the results cannot
+    // be errors.
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn read_blocked_forever(&self) {
+        let _ = self.read_blocked(Until::FOREVER);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn read_shut_forever(&self) {
+        let _ = self.read_shut(Until::FOREVER);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_forever(&self) {
+        let _ = self.write_slow(Until::FOREVER);
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn shut_forever(&self) {
+        let _ = self.shut(Until::FOREVER);
+    }
+
+    /// A reader that is counted in `sem` and may not enter.
+    #[cold]
+    pub(super) fn read_blocked(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        self.sem.take_back();
+        self.read_in_turn(until)
+    }
+
+    /// A reader that has found the gate closed.
+    #[cold]
+    pub(super) fn read_shut(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        let end = P::now() + u64::from(P::spin_budget().min(AT_THE_GATE_NS));
+        let patience = Patience::ns(LOOK_NS).until(until.slice(end).wake_time()).courteous();
+        let mut free = 0;
+        while P::cpus() > 1 && !P::should_yield() && P::now() < end && until.over().is_none() {
+            let opens = || Some(self.place()).filter(|place| !place.is_closed());
+            let goes_on = match P::spin(patience, opens) {
+                Some(place) if place.is_open() => {
+                    if self.enter(place) {
+                        return Ok(());
+                    }
+                    true
+                }
+                Some(_) => false,
+                None => {
+                    let writer = ThreadId::from_raw(self.writer.load(Relaxed));
+                    // Between two writers it is closed as well, but not for three looks.
+                    free = if self.sem.is_write_locked() { 0 } else { free + 1 };
+                    free < 3 && writer.is_some_and(P::is_running)
+                }
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        self.read_in_turn(until)
+    }
+
+    /// A reader waits in the queue of `sem`, and goes in by the gate when it looks and finds it
+    /// open.
+    fn read_in_turn(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        let reads = Reads { lock: self, want: Want(&self.sem), by_gate: Cell::new(false) };
+        match turn::acquire(&reads, until) {
+            Ok(()) if reads.by_gate.get() => Ok(()),
+            Ok(()) => {
+                self.settle();
+                Ok(())
+            }
+            Err(why) => {
+                self.open_what_was_left();
+                Err(why)
+            }
+        }
+    }
+
+    /// A waiter has given up, for which the gate was perhaps left closed.
+    fn open_what_was_left(&self) {
+        if self.place().is_closed() && self.sem.try_read_acquire() {
+            self.settle();
+            // SAFETY: acquired above.
+            unsafe { self.read_release() };
+        }
+    }
+
+    /// A writer that has found `sem` taken.
+    #[cold]
+    pub(super) fn write_slow(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        self.writers.fetch_add(1, Relaxed);
+        let taken = self.sem.write_slow(until);
+        self.writers.fetch_sub(1, Relaxed);
+        match taken {
+            Ok(()) => self.shut(until),
+            Err(why) => {
+                self.open_what_was_left();
+                Err(why)
+            }
+        }
+    }
+
+    /// As [`Self::shut`], without a wait but for readers that test: they find the gate closed, and
+    /// take themselves out. (Two tries of a free lock do not both fail.)
+    #[cold]
+    pub(super) fn shut_at_once(&self) -> bool {
+        let place = self.place();
+        if place.is_open() && place.total::<P>().0 != 0 {
+            // SAFETY: the caller holds it.
+            unsafe { self.sem.write_release() };
+            return false;
+        }
+        self.shut(Until::after(TESTS_NS)).is_ok()
+    }
+
+    /// A writer that holds `sem` closes the gate, and waits for the readers inside. If it gives up
+    /// it holds nothing.
+    #[cold]
+    pub(super) fn shut(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        let place = self.place();
+        self.writer.store(P::current().map_or(0, |me| me.id().raw()), Relaxed);
+        if !place.is_open() {
+            // Not apart; or the writer before has left it closed, and drained.
+            return Ok(());
+        }
+        P::count(Event::RwsemApartShut, 1);
+        self.set_place(place.closed());
+        // {gate; fence; read counters} against {counter; fence; read gate} of a reader that comes.
+        P::fence();
+        match Self::drained(place, until) {
+            Ok(came) => {
+                self.reads.store(came.wrapping_sub(self.came.load(Relaxed)), Relaxed);
+                self.came.store(came, Relaxed);
+                Ok(())
+            }
+            Err(why) => {
+                self.set_place(place);
+                // SAFETY: the caller holds it.
+                unsafe { self.sem.write_release() };
+                Err(why)
+            }
+        }
+    }
+
+    /// Waits until no reader is inside. Returns how many have come.
+    fn drained(place: Place, until: Until<'_, P>) -> Result<u32, GaveUp> {
+        let none_inside = || {
+            let (inside, came) = place.total::<P>();
+            (inside == 0).then_some(came)
+        };
+        // Not longer: nobody knows whether they run.
+        let patience = Patience::ns(P::spin_budget().min(turn::BLIND_NS)).until(until.wake_time()).courteous();
+        if let Some(came) = P::spin(patience, none_inside) {
+            return Ok(came);
+        }
+        match P::current() {
+            Some(me) if me.waiter.busy.load(Relaxed) == 0 => {
+                // From here on a signal handler does not queue, and takes no wake-up.
+                me.waiter.enter();
+                let waiter = &place.drain::<P>().waiter;
+                let slept = until.watching(me, || {
+                    loop {
+                        waiter.store(me.id().raw(), Relaxed);
+                        // {`waiter`; fence; read counters} against {counter; fence; read `waiter`}
+                        // of a reader that leaves.
+                        P::fence();
+                        if let Some(came) = none_inside() {
+                            return Ok(came);
+                        }
+                        if let Some(why) = until.over() {
+                            return Err(why);
+                        }
+                        P::count(Event::RwsemSleepWriter, 1);
+                        // A reader may be stopped between its leaving and its wake-up.
+                        until.slice(P::now() + AGAIN_NS).park(me);
+                    }
+                });
+                waiter.store(0, Relaxed);
+                me.waiter.leave();
+                slept
+            }
+            // No record, or already waiting (a signal handler). It counts as the owner, so it does
+            // not nap, as those do that wait for one: naps grow with their number.
+            _ => loop {
+                if let Some(came) = none_inside() {
+                    return Ok(came);
+                }
+                if let Some(why) = until.over() {
+                    return Err(why);
+                }
+                P::park(&place.drain::<P>().waiter, 0, Some(P::now() + SHORTLY_NS));
+            },
+        }
+    }
+}
+
+/// A reader that waits in the queue of `sem`.
+struct Reads<'a, P: Platform, Y: Policy> {
+    lock: &'a RawApartRwSem<P, Y>,
+    want: Want<'a, P, false>,
+    /// It is inside; else, when the wait has ended well, it holds `sem`.
+    by_gate: Cell<bool>,
+}
+
+impl<P: Platform, Y: Policy> Reads<'_, P, Y> {
+    fn enters(&self) -> bool {
+        let place = self.lock.place();
+        // A writer that is owed a wake-up goes without: a thread that looks may not wake, and it
+        // looks again by itself.
+        let inside = place.is_open() && matches!(self.lock.try_enter(place), Entry::In(_));
+        self.by_gate.set(inside);
+        inside
+    }
+}
+
+impl<P: Platform, Y: Policy> Contended<P> for Reads<'_, P, Y> {
+    const EVENTS: Events = Want::<P, false>::EVENTS;
+    const KIND: u32 = Want::<P, false>::KIND;
+    const STRIDE_NS: (u32, u32) = Want::<P, false>::STRIDE_NS;
+
+    fn wait_lock(&self) -> &RawQSpinLock<P> {
+        self.want.wait_lock()
+    }
+
+    fn waiters(&self) -> &WaitQueue<P> {
+        self.want.waiters()
+    }
+
+    fn osq(&self) -> &Osq<P> {
+        self.want.osq()
+    }
+
+    fn owner(&self) -> Option<ThreadId> {
+        self.want.owner()
+    }
+
+    fn look(&self, first: bool) -> Look {
+        if self.lock.place().is_open() { Look::Open } else { self.want.look(first) }
+    }
+
+    fn is_open_to(&self, first: &Thread<P>) -> bool {
+        self.want.is_open_to(first)
+    }
+
+    fn try_take(&self, first: bool) -> bool {
+        self.enters() || self.want.try_take(first)
+    }
+
+    fn try_or_ask(&self, request: Request) -> bool {
+        self.enters() || self.want.try_or_ask(request)
+    }
+
+    fn ask_for_first(&self) {
+        self.want.ask_for_first();
+    }
+
+    fn unreserve(&self) {
+        self.want.unreserve();
+    }
+
+    fn left(&self, left: Left) {
+        self.want.left(left);
+    }
+}
