@@ -81,8 +81,10 @@ pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawRwSem<N
 /// the time, and hardly anybody writes, such as a configuration, a routing table, a schema.
 ///
 /// Readers on different CPUs do not slow each other down; a write costs a visit of all CPUs or
-/// caches. It goes in and out of that mode by the reads between two writes, and 32 locks can be in
-/// it at a time. All else is as of [`RwSem`]: timed and cancellable calls, downgrade, both bounds.
+/// caches. It goes into that mode by calls of `read` that overlap, out of it by the reads between
+/// two writes, and 32 locks can be in it at a time. Timed and cancellable calls, downgrade and both
+/// bounds are those of [`RwSem`]; there is no fair unlock. While a reader changes the mode, for 1 ms
+/// at most, tries and timed reads may fail, though no writer is there.
 /// Size: 128 bytes.
 ///
 /// ```

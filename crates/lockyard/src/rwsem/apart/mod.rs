@@ -66,8 +66,11 @@
 //! stopped it keeps all out. A reader that is stopped while it tests, at counters that this lock
 //! has borrowed, keeps writers out.
 //!
-//! **Tries.** One may fail, though no writer is there, in the moment in which a reader changes
-//! where readers are counted.
+//! **Tries** and timed reads may fail, though no writer is there, while a reader changes where
+//! readers are counted: for 1 ms at most, and then not before twice as many reads. A try to write
+//! that fails keeps others out for some microseconds. Readers go apart by [`read_acquire`] only.
+//!
+//! [`read_acquire`]: RawApartRwSem::read_acquire
 //!
 //! **Destruction.** A reader that leaves a counter touches the lock before that only; all else as
 //! in `sem`.
@@ -75,6 +78,8 @@
 //! **fork.** In the child, readers of other threads stay counted, one that tests as well, unless
 //! the forking thread holds the lock to write; a writer of another thread that waited for readers
 //! holds.
+//!
+//! **Signal handlers.** As in `sem`: one must not write where its thread may read, or be about to.
 //!
 //! **Recursion**: none, as in `sem`.
 //!
@@ -409,7 +414,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
             }
             before = now;
         }
-        before.0.max(1)
+        before.0.cast_signed().max(1).cast_unsigned()
     }
 
     /// Whether readers are apart.

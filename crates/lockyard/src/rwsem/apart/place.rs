@@ -89,7 +89,12 @@ impl Place {
             let mut numbers = lent.load(Relaxed);
             while numbers & bit == 0 && place.is_empty::<P>() {
                 match lent.compare_exchange_weak(numbers, numbers | bit, Acquire, Relaxed) {
-                    Ok(_) => return Some(place),
+                    Ok(_) if place.is_empty::<P>() => return Some(place),
+                    // It was lent and given back in between, with a reader.
+                    Ok(_) => {
+                        place.give_back::<P>();
+                        return None;
+                    }
                     Err(found) => numbers = found,
                 }
             }

@@ -52,7 +52,7 @@ pub(super) const FEW_CACHES: u32 = 4;
 /// So many readers that come by one counter, and one of them looks how many are inside.
 pub(super) const LOOK_EVERY: u32 = 1 << 12;
 /// So many readers inside, and no writer enters any more.
-pub(super) const FULL: u32 = 1 << 30;
+pub(super) const FULL: i32 = 1 << 30;
 /// The most that [`Policy::ENOUGH`] doubles to.
 pub(super) const ENOUGH_MOST: u32 = 1 << 20;
 /// After so many times [`Policy::FEW`] reads between two closings, [`Policy::ENOUGH`] is what it

@@ -103,6 +103,8 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         // As in `go_apart`.
         if self.write_acquire_until(Until::after(SHIFT_NS)).is_err() {
             self.ask_later();
+            // Not again before as many reads.
+            self.came.store(place.total::<P>().1, Relaxed);
             return self.read_acquire();
         }
         let place = self.place();
@@ -117,7 +119,8 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     #[cold]
     #[inline(never)]
     pub(super) fn end_counting(&self, place: Place) {
-        if place.total::<P>().0 >= FULL {
+        // (A sum that is read while the gate is open may be a little below zero.)
+        if place.total::<P>().0.cast_signed() >= FULL {
             // Guards were forgotten. No writer enters any more: this hold of `sem` is for ever.
             self.sem.try_read_acquire();
         }
@@ -134,16 +137,16 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     #[cold]
     #[inline(never)]
     pub(super) fn reopen(&self) {
+        let place = self.place();
+        if P::epoch() > 1 && place.total::<P>().0 != 0 && P::is_alone_in_child() {
+            // They tested in the parent while it forked: beside a writer no reader is inside.
+            place.near::<P>().fetch_sub(place.total::<P>().0.into(), Relaxed);
+        }
         // A writer that spins takes `sem` at once, unless that is kept for a sleeper. (One that
         // comes just now closes again.)
         let kept = self.sem.count.load(Relaxed) & HANDOFF != 0;
         if self.writers.load(Relaxed) != 0 && self.sem.osq.is_locked() && !kept {
             return;
-        }
-        let place = self.place();
-        if P::epoch() > 1 && place.total::<P>().0 != 0 && P::is_alone_in_child() {
-            // They tested in the parent while it forked: beside a writer no reader is inside.
-            place.near::<P>().fetch_sub(place.total::<P>().0.into(), Relaxed);
         }
         let (reads, counters) = (self.reads.load(Relaxed), place.counters());
         let poor = reads < Y::FEW || Y::FEW > 0 && reads < counters / 2;

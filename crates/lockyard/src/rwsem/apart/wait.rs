@@ -219,7 +219,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
                 if let Some(why) = until.over() {
                     return Err(why);
                 }
-                P::park(&place.drain::<P>().waiter, 0, Some(P::now() + SHORTLY_NS));
+                P::park(&place.drain::<P>().waiter, 0, until.wake_time_or(P::now() + SHORTLY_NS));
             },
         }
     }
