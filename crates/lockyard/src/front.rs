@@ -83,9 +83,8 @@ pub type RwSemWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, raw::RawRwSem<N
 /// Readers on different CPUs do not slow each other down; a write costs a visit of all CPUs or
 /// caches. It goes into that mode by calls of `read` that overlap, out of it by the reads between
 /// two writes, and 32 locks can be in it at a time. Timed and cancellable calls, downgrade and both
-/// bounds are those of [`RwSem`]; there is no fair unlock. While a reader changes the mode, for 1 ms
-/// at most, tries and timed reads may fail, though no writer is there.
-/// Size: 128 bytes.
+/// bounds are those of [`RwSem`]; there is no fair unlock. While a reader changes the mode, for 1
+/// ms at most, tries and timed reads may fail, though no writer is there. Size: 128 bytes.
 ///
 /// ```
 /// static ROUTES: lockyard::ReadMostly<Vec<u32>> = lockyard::ReadMostly::new(Vec::new());
