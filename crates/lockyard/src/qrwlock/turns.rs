@@ -103,12 +103,14 @@ impl<P: Platform, const WRITE: bool> Want<'_, P, WRITE> {
     fn listen(&self) -> bool {
         let heads = P::commons().heads;
         let key = P::key(self.0);
-        let napper = P::current().filter(|me| {
+        let me = P::current();
+        let napper = me.filter(|me| {
             let registered = heads.contains(key, me.id()) || heads.insert(key, me.id());
             registered && !P::fence_heavy()
         });
         let woken = napper.filter(|me| me.nap(P::now() + SETTLE_NS));
-        let taken = self.try_take(true);
+        // One of a higher rank may have come meanwhile.
+        let taken = self.try_take(me.is_none_or(|me| self.0.queue.is_first(me)));
         if let Some(me) = woken
             && !taken
         {
