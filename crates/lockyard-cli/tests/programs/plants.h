@@ -1,6 +1,7 @@
 // What programs with a planted lock problem share. With LINKED they use liblockyard's locks.
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

@@ -170,6 +170,25 @@ __attribute__((noinline)) static void *late(void *nothing)
     return nothing;
 }
 
+// On one CPU with the signaller, which does not sleep between its signal and its second lock, and
+// which this thread does not preempt when it is woken.
+__attribute__((noinline)) static void *patient(void *nothing)
+{
+    struct sched_param none = { .sched_priority = 0 };
+    if (sched_setscheduler(0, SCHED_BATCH, &none) != 0)
+        _exit(3);
+    return listener(nothing);
+}
+
+static void share_a_cpu(void)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        _exit(3);
+}
+
 // The signaller takes it again before the signalled thread has a CPU.
 __attribute__((noinline)) static void *again(void *nothing)
 {
@@ -199,9 +218,10 @@ int main(int words, char **word)
         pthread_create(&other, NULL, before, NULL);
         run(listener, 1, late, 1);
         pthread_join(other, NULL);
-    } else if (!strcmp(what, "again"))
-        run(listener, 1, again, 1);
-    else if (!strcmp(what, "left")) {
+    } else if (!strcmp(what, "again")) {
+        share_a_cpu();
+        run(patient, 1, again, 1);
+    } else if (!strcmp(what, "left")) {
         pthread_t waiter;
         pthread_create(&waiter, NULL, left, NULL);
         leaver();
