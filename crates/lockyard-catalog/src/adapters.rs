@@ -160,7 +160,6 @@ impl<P: Platform, const LANES: u32> Lock for EagerHq<P, LANES> {
 pub struct Restless;
 
 impl apart::Policy for Restless {
-    const NAME: &'static str = "restless";
     const ENOUGH: u32 = 1;
     const AT_ONCE: bool = true;
     const FEW: u32 = u32::MAX;
@@ -332,7 +331,7 @@ shared!(
 shared!(
     RawApartRwSem<Y: apart::Policy>,
     fn state(&self) -> String {
-        format!("{} apart, {}", self.readers_apart(), without(&format!("{:?}", self.inner()), "pressed_at"))
+        format!("{} apart, {}", self.readers_apart(), self.inner().state())
     }
 );
 // So does the owner word: it is a hint that names the last reader and says whether spinning paid.

@@ -58,7 +58,12 @@ const fn rwsem(policy: &'static str, about: &'static str) -> Entry {
     Entry::new("rwsem", Family::Rw, about).policy(policy).absent(Absent::Kept)
 }
 
-/// Likewise.
+/// A writer that waits for the readers inside has the lock, whether or not it comes.
+const fn apart_rwsem(name: &'static str, about: &'static str) -> Entry {
+    Entry::new(name, Family::Rw, about).absent(Absent::Kept).waits(Waits::Turns)
+}
+
+/// As [`rwsem`].
 const fn qrwlock(policy: &'static str, about: &'static str) -> Entry {
     Entry::new("qrwlock", Family::Rw, about).policy(policy).frees().absent(Absent::Kept).waits(Waits::SpinOrSleep)
 }
@@ -126,15 +131,14 @@ macro_rules! rows {
     rwsem_today: shared_timed RawRwSem<P>, [churn fair fair_shared], [bench torture everywhere swept models],
         rwsem("today", "the kernel's present fast paths with Lockyard's waiting: bounded turns for both sides")
             .absent(Absent::Counted).waits(Waits::Turns);
-    // A writer that waits for readers to leave has the lock already.
-    rwsem_apart: shared_timed RawApartRwSem<P>, [churn fair fair_shared], [bench torture everywhere],
-        rwsem(apart::Learned::NAME, "while writers are rare each reader is counted near its CPU: readers share nothing")
-            .waits(Waits::Turns);
-    rwsem_percpu: shared_timed RawApartRwSem<P, apart::Always>, [fair fair_shared], [bench torture everywhere],
-        rwsem(apart::Always::NAME, "always so, as the kernel's percpu-rwsem: writers pay")
-            .waits(Waits::Turns);
-    rwsem_restless: shared_timed RawApartRwSem<P, Restless>, [fair fair_shared], [torture everywhere models],
-        rwsem("restless", "a form that only tests know").waits(Waits::Turns);
+    read_mostly: shared_timed RawApartRwSem<P>, [churn fair fair_shared], [bench torture everywhere],
+        apart_rwsem("read-mostly", "rwsem whose readers share nothing while writers are rare").by_name();
+    percpu_rwsem: shared_timed RawApartRwSem<P, apart::Always>, [fair fair_shared],
+        [bench torture everywhere],
+        apart_rwsem("percpu-rwsem", "the same from the first read on, as the kernel's").by_name();
+    read_mostly_restless: shared_timed RawApartRwSem<P, Restless>, [fair fair_shared],
+        [torture everywhere models],
+        apart_rwsem("read-mostly-restless", "a form that only tests know");
     rwsem_today_kernel: shared_timed KernelRwSem<P, rwsem::TodayKernel>, [], [bench torture simulated shuttle swept models],
         rwsem(rwsem::TodayKernel::NAME, "the kernel's present rwsem (v6.3 on)").waits(Waits::Handoff);
     rwsem_v5_16: shared_timed KernelRwSem<P, rwsem::V5_16>, [], [bench torture],
@@ -309,7 +313,6 @@ macro_rules! define {
             use lockyard::history::semaphore::{DirectHandoff, Opportunistic2008, Policy as _};
             use lockyard::rtmutex::policy::{self as pi, Policy as _};
             use lockyard::rtmutex_tree::policy::{self as rt, Policy as _};
-            use lockyard::rwsem::apart::{self, Policy as _};
 
             use super::*;
 
@@ -353,11 +356,9 @@ mod tests {
             names.sort_unstable();
             names
         };
-        use lockyard::rwsem::apart::{self, Policy as _};
         use lockyard::{history, rtmutex, rtmutex_tree};
         assert_eq!(listed("rwsem")[0], "today");
-        let of_rwsem = [&[apart::Learned::NAME, apart::Always::NAME], history::rwsem::policy::NAMES].concat();
-        assert_eq!(sorted(&listed("rwsem")[1..]), sorted(&of_rwsem));
+        assert_eq!(sorted(&listed("rwsem")[1..]), sorted(history::rwsem::policy::NAMES));
         assert_eq!(listed("rtmutex-tree"), rtmutex_tree::policy::NAMES);
         assert_eq!(listed("qrwlock"), [&["today"], history::qrwlock::policy::NAMES].concat());
         assert_eq!(listed("semaphore"), [&["opportunistic-safe"], history::semaphore::NAMES].concat());

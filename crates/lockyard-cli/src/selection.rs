@@ -166,8 +166,9 @@ fn ours(all: &'static [Candidate], text: Option<&str>, by_family: bool) -> Resul
         }
         let wanted = |candidate: &&Candidate| policy.is_none() || candidate.policy == policy;
         for candidate in of_name().filter(wanted) {
-            if !chosen.iter().any(|old| std::ptr::eq(old.candidate, candidate)) {
-                chosen.push(Ours { candidate, exact: policy.is_some() });
+            match chosen.iter_mut().find(|old| std::ptr::eq(old.candidate, candidate)) {
+                Some(old) => old.exact |= policy.is_some(),
+                None => chosen.push(Ours { candidate, exact: policy.is_some() }),
             }
         }
     }
@@ -297,6 +298,8 @@ mod tests {
         assert_eq!(chosen(Some("rwsem:v5.10"), "none", None, None), ["rw: rwsem:v5.10"]);
         let two = Some("rwsem:v5.10,rwsem:no-rspin,mutex");
         assert_eq!(chosen(two, "none", None, None), ["mutex: mutex", "rw: rwsem:v5.10 rwsem:no-rspin"]);
+        let beside = Some("rwsem,rwsem:v5.10");
+        assert_eq!(chosen(beside, "none", None, None), ["rw: rwsem:today rwsem:v5.10"]);
         assert_eq!(chosen(Some("rwsem:broken"), "none", None, None), ["rw: rwsem:broken"]);
         assert_eq!(chosen(Some("rwsem"), "none", Some("broken"), None), ["rw: rwsem:broken"]);
         assert_eq!(chosen(Some("mutex,rwsem"), "none", Some("v5.10"), None), ["mutex: mutex", "rw: rwsem:v5.10"]);

@@ -48,7 +48,8 @@
 //! |---|---|---|---|---|
 //! | [`Mutex`] | [`raw::RawMutex`] | 32 | spinning while the owner runs, then sleeping | one turn per waiter ahead |
 //! | [`RwSem`] | [`raw::RawRwSem`] | 32 | the same, for readers and writers | one turn per waiter ahead, both kinds |
-//! | [`ReadMostly`], [`PerCpuRwSem`] | [`raw::RawReadMostly`], [`raw::RawPerCpuRwSem`] | 128 | the same; a writer for the readers of each CPU | the same |
+//! | [`ReadMostly`] | [`raw::RawReadMostly`] | 128 | the same; a writer for each CPU | the same |
+//! | [`PerCpuRwSem`] | [`raw::RawPerCpuRwSem`] | 128 | the same | the same |
 //! | [`Semaphore`] | [`raw::Semaphore`] | 24 | the same | one turn per waiter ahead |
 //! | [`RtMutex`] | `raw::RawRtMutex` | 24 | priority inheritance: in the kernel, by priority, where priorities matter; as [`Mutex`] among equals | none between classes; one turn per waiter ahead among equals |
 //! | [`SpinLock`] | [`raw::RawQSpinLock`] | 4 | spinning, then sleeping (a thread is a virtual CPU) | one turn per waiter ahead |
@@ -87,7 +88,7 @@
 //! | lock | counts | up to | there |
 //! |---|---|---|---|
 //! | [`RwSem`] | readers | 2⁵⁵ | `try_read` is `None`; `read` waits until a reader leaves, a timed one at most its time. No writer enters |
-//! | [`ReadMostly`], [`PerCpuRwSem`] | readers | as [`RwSem`]; 2³⁰ where they share nothing | there no writer enters any more; readers do |
+//! | [`ReadMostly`], [`PerCpuRwSem`] | readers, apart | 2³⁰ | no writer enters any more |
 //! | [`QRwLock`] | readers | 2²² | the same |
 //! | [`Semaphore`] | units | 2³¹ − 1, [`MAX_UNITS`](raw::MAX_UNITS) | [`release`](raw::Semaphore::release) is `false` and adds nothing; `new` cuts off; a permit that is dropped is gone |
 //! | [`LockRef`] | references | 2³¹ − 1 | [`get_not_zero`](raw::LockRef::get_not_zero), [`get_not_dead`](raw::LockRef::get_not_dead) are `false`; [`get`](raw::LockRef::get), which cannot refuse, saturates: the object is never given up. Dead stays dead |

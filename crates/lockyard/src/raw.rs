@@ -9,7 +9,8 @@
 //! |---|---|
 //! | [`RawMutex`], [`RawFairMutex`], [`RawTreeRtMutex`], `RawRtMutex` | `RawMutex`, `RawMutexTimed` |
 //! | [`RawQSpinLock`], [`RawCnaSpinLock`], [`RawHqSpinLock`], [`RawMcsLock`], [`RawTicketLock`], [`RawTtasLock`] | `RawMutex` |
-//! | [`RawRwSem`], [`RawReadMostly`], [`RawPerCpuRwSem`] | `RawRwLock`, `RawRwLockTimed`, `RawRwLockDowngrade` |
+//! | [`RawRwSem`] | `RawRwLock`, `RawRwLockTimed`, `RawRwLockDowngrade` |
+//! | [`RawReadMostly`], [`RawPerCpuRwSem`] | the same |
 //! | [`RawQRwLock`] | the same |
 //! | [`RawUpgradableRwSem`] | all of a reader-writer lock |
 //! | [`MutexCondvar`], `RawRtCondvar` | `RawCondvar`, `RawCondvarTimed` |

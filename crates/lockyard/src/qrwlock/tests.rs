@@ -204,15 +204,17 @@ fn a_reader_that_comes_beside_a_writer_leaves_the_wake_up_to_its_release() {
     assert_eq!(comes(lock, true, Until::FOREVER), Ok(()));
 }
 
-/// The first waiter naps, registered; one of a higher rank comes before it, and the lock is free and
-/// kept for that one.
+/// The first waiter naps, registered; one of a higher rank comes before it, and the lock is free
+/// and kept for that one.
 #[test]
 fn a_waiter_that_is_overtaken_in_its_nap_does_not_pass() {
     fences(false);
     let lock = made(LOCKED, false);
     at_sleep(move || {
         lock.queue.remove(record(1));
-        [2, 1].map(|who| lock.queue.push(record(who)));
+        for id in [2, 1] {
+            lock.queue.push(record(id));
+        }
         lock.word.store(WAITING, SeqCst);
         record(1).unpark();
     });

@@ -18,7 +18,7 @@
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::thread::{Thread, ThreadId};
-use crate::platform::{Ordering::*, Platform, Word};
+use crate::platform::{Ordering::*, Patience, Platform, Word};
 use crate::spin::qspinlock::RawQSpinLock;
 use crate::wait::osq::Osq;
 use crate::wait::queue::WaitQueue;
@@ -70,6 +70,24 @@ impl<P: Platform> RawRwSem<P> {
             return Ok(());
         }
         turn::acquire(&want, until)
+    }
+
+    /// Keeps readers out that come, until those inside have left, for [`turn::BLIND_NS`] at most;
+    /// not past a first waiter for which the lock is kept. `true`: the caller then holds it for
+    /// writing.
+    #[cold]
+    pub(super) fn write_pressing(&self) -> bool {
+        let want = Want::<P, true>(self);
+        self.press();
+        let patience = Patience::ns(P::spin_budget().min(turn::BLIND_NS)).courteous();
+        let taken = P::spin(patience, || want.try_take(false).then_some(())).is_some();
+        want.relent();
+        taken
+    }
+
+    fn press(&self) {
+        self.pressed_at.store(Self::press_time(), Relaxed);
+        self.count.fetch_or(PENDING, Release);
     }
 
     /// A try that has failed, past a waiter that does not come.
@@ -230,8 +248,7 @@ impl<P: Platform, const WRITE: bool> Contended<P> for Want<'_, P, WRITE> {
         let read = self.0.count.load(Relaxed) & WRITER == 0;
         let press = WRITE && me.waiter.mostly_read.observe(P::key(self.0), read);
         if press {
-            self.0.pressed_at.store(RawRwSem::<P>::press_time(), Relaxed);
-            self.0.count.fetch_or(PENDING, Release);
+            self.0.press();
         }
         press
     }

@@ -7,39 +7,60 @@
 //!
 //! # Words
 //!
-//! | word | meaning | written by | legal not to |
-//! |---|---|---|---|
-//! | `gate` | 0: readers are in `sem`. Else they are apart: which counters, and whether the gate is closed | between 0, by cache and by CPU: a writer that holds `sem`, no reader inside. Closed: a writer that holds `sem`, before it waits for readers. Open: the same, when it leaves or gives up; a reader that holds `sem` | open it, when it leaves: the next thread that holds `sem` does |
-//! | a counter | low half: readers that came by it, less those that left by it; high half: how many came | a reader, when it comes and when it leaves, not always by the same counter | – |
-//! | `lent` | which counters are borrowed | the reader that would go apart; the writer after which readers come together; the drop of the lock | give back: a lock that is forgotten keeps its counters |
-//! | `waiter` | the writer that sleeps until readers have left | that writer; a reader that has left exchanges it for 0, and wakes | wake: the writer looks again after 0.4 ms |
-//! | `sem` | a writer holds or waits for readers; readers hold, if not apart | as on its own page | – |
-//! | `writers`, `writer` | how many writers wait for `sem`; which one took it last, a hint | writers | – |
-//! | `shifting` | readers that want `sem` to write | they | – |
-//! | `seen`, `enough` | reads beside other reads since a write; how many of them go apart | readers, by store; writers | all: hints |
-//! | `came`, `reads`, `poor` | readers that had come at the last closing; between the last two; how much more often too few than enough | a writer that holds `sem` | – |
+//! * `gate`: 0: readers are in `sem`; else they are apart: which counters, and whether it is
+//!   closed. Between 0, by cache and by CPU: a writer that holds `sem` changes it, no reader
+//!   inside. Closed: such a writer sets it, before it waits for readers. Open: the same, when it
+//!   leaves or gives up; a reader that holds `sem`. Legal not to: open it, when it leaves: the next
+//!   thread that holds `sem` does.
+//! * A counter: low half: readers that came by it, less those that left by it; high half: how many
+//!   came. A reader adds itself when it comes, and takes itself out when it leaves, not always of
+//!   the same counter.
+//! * `lent`: which counters are borrowed. The reader that would go apart sets the bit; the writer
+//!   after which readers come together clears it, as does the drop of the lock. Legal not to: clear
+//!   it: a lock that is forgotten keeps its counters.
+//! * `waiter`: the writer that sleeps until readers have left. That writer sets it; a reader that
+//!   has left exchanges it for 0, and wakes. Legal not to: wake: the writer looks again after 0.4
+//!   ms.
+//! * `sem`: a writer holds, or waits for readers; readers hold, if not apart. As on its own page.
+//! * `writers`: how many writers wait for `sem`. `writer`: which one took it last, a hint.
+//! * `shifting`: 1: a reader wants `sem` to write. That reader sets and clears it.
+//! * `seen`, `enough`: reads beside other reads since a write, and how many of them are enough to
+//!   go apart. Readers and writers store them. Hints.
+//! * `came`, `reads`, `poor`: how many readers had come at the last closing, and between the last
+//!   two; how much more often these were too few than enough. A writer that holds `sem` stores
+//!   them.
 //!
 //! # States
 //!
 //! | `gate` | event | next |
 //! |---|---|---|
-//! | 0 | the 64th read beside other reads without a write: its reader asks for `sem` to write, for 1 ms; if it has it | apart, open; the reader is inside |
-//! | 0 | that reader has not got it | 0: it takes `sem` to read, and the next one asks after twice as many reads |
-//! | open, by cache | very many reads without a write: a reader leaves, and asks likewise | by CPU, open; the reader is inside. Or as it was |
-//! | open | a reader comes | open: it adds itself, and reads `gate` again; unchanged: it is inside; else it takes itself out |
-//! | open | a writer has taken `sem` | closed; when the sum is 0 the writer holds the lock |
-//! | closed | the writer's wait ends before that | open; the writer releases `sem` |
-//! | closed | a reader comes | closed: it spins while the writer runs; then it queues for `sem`, and enters by the gate if it looks and finds it open |
-//! | closed | the writer leaves, and a writer spins for `sem` | closed: the next writer finds no reader inside |
-//! | closed | the writer leaves, and none does | open; by CPU after many reads, by cache after fewer; 0 when they were few eight times more often than not |
-//! | closed | a reader has taken `sem` | open; the reader adds itself, and releases `sem` |
+//! | 0 | *share*: a writer leaves, or a reader has taken `sem` to write | apart, open |
+//! | open, by cache | *share*, after very many reads | by CPU, open |
+//! | open | a reader adds itself, and finds it unchanged | open: it is inside |
+//! | open | a writer has taken `sem` | closed |
+//! | closed | the sum is 0 | closed: the writer holds the lock |
+//! | closed | the writer's wait ends before that | open; it releases `sem` |
+//! | closed | a reader has added itself | closed: it takes itself out |
+//! | closed | a reader has taken `sem` | open; it adds itself, and releases `sem` |
+//! | closed | the writer leaves, a writer spins for `sem` | closed: no reader is inside |
+//! | closed | the writer leaves, none does; many reads | open, by CPU |
+//! | | the same, not so many | open, by cache |
+//! | | the same, few, eight times more often than not | 0 |
+//!
+//! *Share.* A writer that leaves after 64 reads beside other reads without a write changes the
+//! place. If none leaves, the 256th such read keeps others out of `sem` for 20 µs at most, until
+//! those inside have left. It then holds `sem` to write, changes the place, and is inside. If they
+//! have not left, it takes `sem` to read, and the numbers double.
+//!
+//! A reader that finds the gate closed spins while the writer runs. Then it queues for `sem`, and
+//! enters by the gate if it looks and finds it open.
 //!
 //! # Invariants
 //!
-//! 1. All readers that hold are in one place: in `sem` while `gate` is 0, else in the counters. (A
-//!    reader may be in both for a moment, which is then not over for others.) The place changes
-//!    only while a writer holds `sem` and no reader holds. So a release finds out by `gate`, and
-//!    any thread may release for another, from any CPU.
+//! 1. All readers that hold are in one place: in `sem` while `gate` is 0, else in the counters.
+//!    (One that has taken `sem`, and adds itself, is in both until it releases `sem`.) The place
+//!    changes only while a writer holds `sem` and no reader holds. So a release finds out by
+//!    `gate`, and any thread may release for another, from any CPU.
 //! 2. While no writer holds `sem` and `gate` is closed, no reader is inside. A thread that then has
 //!    `sem` keeps writers out: it may open.
 //! 3. A counter may be below zero. A sum that is read while `gate` is closed is 0 only if each
@@ -67,8 +88,9 @@
 //! has borrowed, keeps writers out.
 //!
 //! **Tries** and timed reads may fail, though no writer is there, while a reader changes where
-//! readers are counted: for 1 ms at most, and then not before twice as many reads. A try to write
-//! that fails keeps others out for some microseconds. Readers go apart by [`read_acquire`] only.
+//! readers are counted: for 20 µs at most, and then not before twice as many reads. A try to write
+//! that fails keeps others out for some microseconds. A reader that tries is not counted as one
+//! beside others, and only [`read_acquire`] changes the place without a writer.
 //!
 //! [`read_acquire`]: RawApartRwSem::read_acquire
 //!
@@ -77,9 +99,11 @@
 //!
 //! **fork.** In the child, readers of other threads stay counted, one that tests as well, unless
 //! the forking thread holds the lock to write; a writer of another thread that waited for readers
-//! holds.
+//! holds. If one of them had set `shifting`, only writers go apart there.
 //!
-//! **Signal handlers.** As in `sem`: one must not write where its thread may read, or be about to.
+//! **Signal handlers.** One that writes waits for ever if its own thread is inside, as in `sem`.
+//! And also if that thread tests, late, at counters that the lock has borrowed since: a few
+//! instructions of a read of another lock.
 //!
 //! **Recursion**: none, as in `sem`.
 //!
@@ -204,8 +228,8 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
             First::In => {}
             First::Many(place) => self.look_round(place),
             First::Beside => self.beside(),
-            First::Blocked => self.read_blocked_forever(),
-            First::Shut => self.read_shut_forever(),
+            First::Blocked => self.read_forever(true),
+            First::Shut => self.read_forever(false),
         }
     }
 
@@ -223,7 +247,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
                 Ok(())
             }
             First::Beside => {
-                self.settle();
+                self.seen();
                 Ok(())
             }
             First::Blocked => self.read_blocked(until),
@@ -325,10 +349,9 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     /// Takes the lock for writing.
     #[inline]
     pub fn write_acquire(&self) {
-        if !self.sem.write_fast() {
-            self.write_forever();
-        } else if self.place().is_apart() {
-            self.shut_forever();
+        let taken = self.sem.write_fast();
+        if !taken || self.place().is_apart() {
+            self.write_forever(taken);
         }
     }
 
@@ -363,7 +386,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         if self.place().is_apart() {
             self.reopen();
         } else if self.seen.load(Relaxed) != 0 {
-            self.seen.store(0, Relaxed);
+            self.reads_seen();
         }
         // SAFETY: the caller's promise.
         unsafe { self.sem.write_release() };
@@ -401,20 +424,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     /// Readers that hold or test, beside those of `sem`; at least 1 if some hold throughout.
     pub fn readers_apart(&self) -> u32 {
         let place = self.place();
-        if !place.is_apart() {
-            return 0;
-        }
-        // A reader may come behind the sum and leave before it. If two sums say that as many have
-        // come, none has come between them, and what they say was so in between.
-        let mut before = place.total::<P>();
-        for _ in 0..8 {
-            let now = place.total::<P>();
-            if now == before {
-                return now.0;
-            }
-            before = now;
-        }
-        before.0.cast_signed().max(1).cast_unsigned()
+        if place.is_apart() { place.inside::<P>() } else { 0 }
     }
 
     /// Whether readers are apart.

@@ -144,6 +144,22 @@ impl Place {
         (total as u32, (total >> 32) as u32)
     }
 
+    /// How many readers hold or test, while they come and go; at least 1 if some hold throughout.
+    ///
+    /// A reader may come behind the sum and leave before it. If two sums say that as many have
+    /// come, none has come between them, and what they say was so in between.
+    pub(super) fn inside<P: Platform>(self) -> u32 {
+        let mut before = self.total::<P>();
+        for _ in 0..8 {
+            let now = self.total::<P>();
+            if now == before {
+                return now.0;
+            }
+            before = now;
+        }
+        before.0.cast_signed().max(1).cast_unsigned()
+    }
+
     /// A reader comes. Returns its counter, and how many came there before.
     #[inline(always)]
     pub(super) fn enter<P: Platform>(self) -> (&'static P::U64, u32) {

@@ -8,8 +8,6 @@ use core::fmt::Debug;
 
 /// When the readers of a lock go apart, and when they come together again.
 pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
-    /// The name in lists.
-    const NAME: &'static str;
     /// Reads beside other reads, without a write, after which readers go apart. It doubles when
     /// they have come together again, or have failed to go.
     const ENOUGH: u32;
@@ -26,7 +24,6 @@ pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
 pub struct Learned;
 
 impl Policy for Learned {
-    const NAME: &'static str = "apart";
     const ENOUGH: u32 = 64;
     const FEW: u32 = 32;
     const POOR: u32 = 8;
@@ -37,15 +34,15 @@ impl Policy for Learned {
 pub struct Always;
 
 impl Policy for Always {
-    const NAME: &'static str = "percpu";
     const ENOUGH: u32 = 1;
     const AT_ONCE: bool = true;
     const FEW: u32 = 0;
     const POOR: u32 = u32::MAX;
 }
 
-/// Reads of the lock come as this multiple of the CPUs between two closings: a counter for each of
-/// them pays.
+/// If no writer comes: after so many times as many reads a reader changes the place itself.
+pub(super) const WITHOUT_A_WRITER: u32 = 4;
+/// So many times as many reads as CPUs between two closings: a counter for each CPU pays.
 pub(super) const MANY_FOR_EACH_CPU: u32 = 32;
 /// With fewer last-level caches than this there is always a counter for each CPU.
 pub(super) const FEW_CACHES: u32 = 4;
@@ -58,5 +55,5 @@ pub(super) const ENOUGH_MOST: u32 = 1 << 20;
 /// After so many times [`Policy::FEW`] reads between two closings, [`Policy::ENOUGH`] is what it
 /// was.
 pub(super) const ENOUGH_AGAIN: u32 = 8;
-/// A reader that would change where readers are counted waits for them so long, in nanoseconds.
-pub(super) const SHIFT_NS: u64 = 1_000_000;
+/// A reader that would have a counter for each CPU waits so long for those inside, in nanoseconds.
+pub(super) const SHIFT_NS: u64 = 20_000;

@@ -2,7 +2,7 @@
 
 use super::super::HANDOFF;
 use super::place::Place;
-use super::policy::{ENOUGH_AGAIN, ENOUGH_MOST, FEW_CACHES, FULL, MANY_FOR_EACH_CPU, SHIFT_NS};
+use super::policy::*;
 use super::{Policy, RawApartRwSem};
 use crate::cancel::Until;
 use crate::event::Event;
@@ -13,16 +13,44 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     #[cold]
     #[inline(never)]
     pub(super) fn beside(&self) {
+        let seen = self.seen();
+        if seen >= self.enough().saturating_mul(if Y::AT_ONCE { 1 } else { WITHOUT_A_WRITER }) {
+            self.seen.store(0, Relaxed);
+            self.go_apart();
+        }
+    }
+
+    /// The same, a reader that changes no place. Returns how many there were since the last write;
+    /// 0 if it is apart.
+    pub(super) fn seen(&self) -> u32 {
         if self.place().is_apart() {
-            return self.settle();
+            self.settle();
+            return 0;
         }
         // Not exact: it need not be.
         let seen = self.seen.load(Relaxed).saturating_add(1);
         self.seen.store(seen, Relaxed);
-        if seen >= self.enough.load(Relaxed).max(Y::ENOUGH) {
-            self.seen.store(0, Relaxed);
-            self.go_apart();
+        seen
+    }
+
+    /// A writer leaves, readers are not apart, and some were beside others since the last write.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn reads_seen(&self) {
+        if self.seen.swap(0, Relaxed) >= self.enough()
+            && let Some(number) = self.borrow()
+        {
+            self.part(number);
         }
+    }
+
+    /// Counters of its own. If there are none, it asks again later.
+    fn borrow(&self) -> Option<Place> {
+        let start = P::id().map_or(0, |me| me.raw() as usize);
+        Place::borrow::<P>(start).or_else(|| {
+            self.ask_later();
+            None
+        })
     }
 
     /// A reader holds `sem`: it is to be counted where readers are.
@@ -62,16 +90,17 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
 
     /// Readers are in each other's way at `sem`, one of which is the caller.
     fn go_apart(&self) {
-        let start = P::id().map_or(0, |me| me.raw() as usize);
-        let Some(number) = Place::borrow::<P>(start) else {
-            return self.ask_later();
+        if self.shifting.swap(1, Relaxed) != 0 {
+            return;
+        }
+        let Some(number) = self.borrow() else {
+            return self.shifting.store(0, Relaxed);
         };
-        self.shifting.fetch_add(1, Relaxed);
         // SAFETY: the caller holds it.
         unsafe { self.sem.read_release() };
-        // Not for ever: a reader may wait for what this one holds, and no writer need ever come.
-        let taken = self.sem.write_acquire_until(Until::after(SHIFT_NS)).is_ok();
-        self.shifting.fetch_sub(1, Relaxed);
+        // Not in the queue, and not for ever: a reader inside may wait for what this one holds.
+        let taken = self.sem.write_pressing();
+        self.shifting.store(0, Relaxed);
         if !taken {
             number.give_back::<P>();
             self.ask_later();
@@ -81,12 +110,17 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         if self.place().is_apart() {
             number.give_back::<P>();
         } else {
-            self.poor.store(0, Relaxed);
-            self.split(number, Y::AT_ONCE || P::caches() < FEW_CACHES);
-            P::count(Event::RwsemApart, 1);
+            self.part(number);
         }
         // SAFETY: acquired above; what is closed was drained, and has not been opened since.
         unsafe { self.join() };
+    }
+
+    /// The counters that it has borrowed are those of the lock from now on: open.
+    fn part(&self, number: Place) {
+        self.poor.store(0, Relaxed);
+        self.split(number, Y::AT_ONCE || P::caches() < FEW_CACHES);
+        P::count(Event::RwsemApart, 1);
     }
 
     /// A reader that is in looks whether so many share a counter that each CPU should have one, and
@@ -175,8 +209,12 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         self.ask_later();
     }
 
+    /// How many reads beside other reads are enough to go apart.
+    pub(super) fn enough(&self) -> u32 {
+        self.enough.load(Relaxed).max(Y::ENOUGH)
+    }
+
     fn ask_later(&self) {
-        let enough = self.enough.load(Relaxed).max(Y::ENOUGH);
-        self.enough.store(enough.saturating_mul(2).min(ENOUGH_MOST), Relaxed);
+        self.enough.store(self.enough().saturating_mul(2).min(ENOUGH_MOST), Relaxed);
     }
 }

@@ -14,7 +14,6 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Restless;
 
 impl Policy for Restless {
-    const NAME: &'static str = "restless";
     const ENOUGH: u32 = 1;
     const AT_ONCE: bool = true;
     const FEW: u32 = u32::MAX;
@@ -23,13 +22,13 @@ impl Policy for Restless {
 
 type Lock = RawApartRwSem<Tireless, Restless>;
 
-fn read(lock: &Lock) {
+fn read<Y: Policy>(lock: &RawApartRwSem<Tireless, Y>) {
     lock.read_acquire();
     // SAFETY: acquired above.
     unsafe { lock.read_release() };
 }
 
-fn write(lock: &Lock) {
+fn write<Y: Policy>(lock: &RawApartRwSem<Tireless, Y>) {
     lock.write_acquire();
     // SAFETY: acquired above.
     unsafe { lock.write_release() };
@@ -91,4 +90,38 @@ fn a_late_reader_is_not_taken_for_a_forgotten_one() {
         // SAFETY: acquired above.
         unsafe { lock.read_release() };
     }
+}
+
+/// Among hundreds of readers none of them had the lock to write in time, and each failure doubled
+/// what was enough: they never went apart.
+#[test]
+fn a_writer_that_leaves_parts_the_readers() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = RawApartRwSem::<Tireless>::new();
+    let beside = |reads: u32| {
+        lock.read_acquire();
+        (0..reads).for_each(|_| read(&lock));
+        // SAFETY: acquired above.
+        unsafe { lock.read_release() };
+        assert!(!lock.is_apart());
+    };
+    beside(Learned::ENOUGH - 1);
+    write(&lock);
+    assert!(!lock.is_apart());
+    beside(Learned::ENOUGH);
+    write(&lock);
+    assert!(lock.is_apart());
+}
+
+/// A reader inside keeps the place as it is; then twice as many reads are enough.
+#[test]
+fn a_reader_that_cannot_part_them_asks_later() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = RawApartRwSem::<Tireless>::new();
+    lock.read_acquire();
+    (0..4 * Learned::ENOUGH).for_each(|_| read(&lock));
+    assert!(!lock.is_apart());
+    assert_eq!((lock.seen.load(SeqCst), lock.enough()), (0, 2 * Learned::ENOUGH));
+    // SAFETY: acquired above.
+    unsafe { lock.read_release() };
 }

@@ -7,15 +7,12 @@ use super::place::Place;
 use super::{Entry, Policy, RawApartRwSem};
 use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
-use crate::platform::thread::{Thread, ThreadId};
+use crate::platform::thread::ThreadId;
 use crate::platform::{Ordering::*, Patience, Platform, Word};
-use crate::spin::qspinlock::RawQSpinLock;
-use crate::wait::osq::Osq;
-use crate::wait::queue::WaitQueue;
-use crate::wait::turn::{self, Contended, Events, Left, Look, Request};
+use crate::wait::turn::{self, Contended, Events, Left, Look, Request, parts_of};
 
 /// How long a reader spins at a closed gate, at most, in nanoseconds.
-pub(super) const AT_THE_GATE_NS: u32 = 100_000;
+const AT_THE_GATE_NS: u32 = 100_000;
 /// So often it looks whether the writer runs: on the line that writers write.
 const LOOK_NS: u32 = 5_000;
 /// A reader that tests has taken itself out by then, if it runs.
@@ -26,31 +23,19 @@ const AGAIN_NS: u64 = 400_000;
 const SHORTLY_NS: u64 = 50_000;
 
 impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
-    // Without an end. Apart, so that the fast paths make no room for an `Until`; the results cannot
-    // be errors.
-
+    /// Waits without an end, a reader that is `counted` in `sem` or one at the gate. Apart, as
+    /// below, so that the fast paths make no room for an [`Until`]; the result cannot be an error.
     #[cold]
     #[inline(never)]
-    pub(super) fn read_blocked_forever(&self) {
-        let _ = self.read_blocked(Until::FOREVER);
+    pub(super) fn read_forever(&self, counted: bool) {
+        let _ = if counted { self.read_blocked(Until::FOREVER) } else { self.read_shut(Until::FOREVER) };
     }
 
+    /// The same, a writer that has `taken` `sem` or one that has not.
     #[cold]
     #[inline(never)]
-    pub(super) fn read_shut_forever(&self) {
-        let _ = self.read_shut(Until::FOREVER);
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(super) fn write_forever(&self) {
-        let _ = self.write_slow(Until::FOREVER);
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(super) fn shut_forever(&self) {
-        let _ = self.shut(Until::FOREVER);
+    pub(super) fn write_forever(&self, taken: bool) {
+        let _ = if taken { self.shut(Until::FOREVER) } else { self.write_slow(Until::FOREVER) };
     }
 
     /// A reader that is counted in `sem` and may not enter.
@@ -97,7 +82,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         match turn::acquire(&reads, until) {
             Ok(()) if reads.by_gate.get() => Ok(()),
             Ok(()) => {
-                self.settle();
+                self.seen();
                 Ok(())
             }
             Err(why) => {
@@ -249,28 +234,10 @@ impl<P: Platform, Y: Policy> Contended<P> for Reads<'_, P, Y> {
     const KIND: u32 = Want::<P, false>::KIND;
     const STRIDE_NS: (u32, u32) = Want::<P, false>::STRIDE_NS;
 
-    fn wait_lock(&self) -> &RawQSpinLock<P> {
-        self.want.wait_lock()
-    }
-
-    fn waiters(&self) -> &WaitQueue<P> {
-        self.want.waiters()
-    }
-
-    fn osq(&self) -> &Osq<P> {
-        self.want.osq()
-    }
-
-    fn owner(&self) -> Option<ThreadId> {
-        self.want.owner()
-    }
+    parts_of!(want);
 
     fn look(&self, first: bool) -> Look {
         if self.lock.place().is_open() { Look::Open } else { self.want.look(first) }
-    }
-
-    fn is_open_to(&self, first: &Thread<P>) -> bool {
-        self.want.is_open_to(first)
     }
 
     fn try_take(&self, first: bool) -> bool {
@@ -281,15 +248,8 @@ impl<P: Platform, Y: Policy> Contended<P> for Reads<'_, P, Y> {
         self.enters() || self.want.try_or_ask(request)
     }
 
-    fn ask_for_first(&self) {
-        self.want.ask_for_first();
-    }
-
-    fn unreserve(&self) {
-        self.want.unreserve();
-    }
-
+    /// One that is inside releases a counter, which wakes nobody: the next looks now.
     fn left(&self, left: Left) {
-        self.want.left(left);
+        self.want.left(Left { listen: left.listen || self.by_gate.get(), ..left });
     }
 }

@@ -25,12 +25,9 @@
 
 use core::cell::Cell;
 
-use super::{Contended, Events, Left, Look, Request};
-use crate::platform::thread::{Thread, ThreadId};
+use super::{Contended, Events, Left, Look, Request, parts_of};
+use crate::platform::thread::Thread;
 use crate::platform::{Ordering::*, Platform, Word};
-use crate::spin::qspinlock::RawQSpinLock;
-use crate::wait::osq::Osq;
-use crate::wait::queue::WaitQueue;
 
 /// How many that may go in as well a reader wakes that went in.
 const OPENED: usize = 2;
@@ -64,21 +61,7 @@ impl<P: Platform, W: Contended<P> + Shares, F: Fn() -> bool> Contended<P> for Be
     const KIND: u32 = BESIDE;
     const STRIDE_NS: (u32, u32) = W::STRIDE_NS;
 
-    fn wait_lock(&self) -> &RawQSpinLock<P> {
-        self.want.wait_lock()
-    }
-
-    fn waiters(&self) -> &WaitQueue<P> {
-        self.want.waiters()
-    }
-
-    fn osq(&self) -> &Osq<P> {
-        self.want.osq()
-    }
-
-    fn owner(&self) -> Option<ThreadId> {
-        self.want.owner()
-    }
+    parts_of!(want);
 
     fn look(&self, first: bool) -> Look {
         self.want.look(first)
@@ -94,18 +77,6 @@ impl<P: Platform, W: Contended<P> + Shares, F: Fn() -> bool> Contended<P> for Be
 
     fn try_or_ask(&self, request: Request) -> bool {
         self.want.try_or_ask(request)
-    }
-
-    fn ask_for_first(&self) {
-        self.want.ask_for_first();
-    }
-
-    fn is_open_to(&self, first: &Thread<P>) -> bool {
-        self.want.is_open_to(first)
-    }
-
-    fn unreserve(&self) {
-        self.want.unreserve();
     }
 
     fn left(&self, left: Left) {

@@ -387,6 +387,41 @@ pub(crate) trait Contended<P: Platform> {
     fn left(&self, left: Left);
 }
 
+/// In a [`Contended`] that wants the lock of another one, `$want`, in another way: its parts.
+macro_rules! parts_of {
+    ($want:ident) => {
+        fn wait_lock(&self) -> &$crate::spin::qspinlock::RawQSpinLock<P> {
+            self.$want.wait_lock()
+        }
+
+        fn waiters(&self) -> &$crate::wait::queue::WaitQueue<P> {
+            self.$want.waiters()
+        }
+
+        fn osq(&self) -> &$crate::wait::osq::Osq<P> {
+            self.$want.osq()
+        }
+
+        fn owner(&self) -> Option<$crate::platform::thread::ThreadId> {
+            self.$want.owner()
+        }
+
+        fn is_open_to(&self, first: &$crate::platform::thread::Thread<P>) -> bool {
+            self.$want.is_open_to(first)
+        }
+
+        fn ask_for_first(&self) {
+            self.$want.ask_for_first();
+        }
+
+        fn unreserve(&self) {
+            self.$want.unreserve();
+        }
+    };
+}
+
+pub(crate) use parts_of;
+
 /// The owner is about to release: the lock is then reserved for the first waiter, which is woken.
 #[cold]
 pub(crate) fn ask_to_hand_over<P: Platform, L: Contended<P>>(lock: &L) {
