@@ -10,7 +10,8 @@ use crate::selection;
 use crate::simulate::machines;
 
 /// Values of `--lock` of `run` and `compare`.
-const PRELOADED: [&str; 8] = ["mutex", "spin", "hq", "rt", "glibc", "rwlock=rwsem", "rwlock=qrw", "spin=hq"];
+const PRELOADED: [&str; 9] =
+    ["mutex", "spin", "hq", "rt", "glibc", "rwlock=rwsem", "rwlock=read-mostly", "rwlock=qrw", "spin=hq"];
 
 /// The script for `shell`.
 pub(crate) fn script(shell: Shell, command: Command, all: &'static [Candidate]) -> String {

@@ -28,7 +28,11 @@ struct Served {
 
 const SERVED: [Served; 4] = [
     Served { kind: "mutex", variable: "LOCKYARD_MUTEX", by: &["mutex", "spin", "hq", "rt", "glibc"] },
-    Served { kind: "rwlock", variable: "LOCKYARD_RWLOCK", by: &["rwsem", "qrw", "glibc"] },
+    Served {
+        kind: "rwlock",
+        variable: "LOCKYARD_RWLOCK",
+        by: &["rwsem", "read-mostly", "percpu-rwsem", "qrw", "glibc"],
+    },
     Served { kind: "spin", variable: "LOCKYARD_SPIN", by: &["spin", "hq", "glibc"] },
     Served { kind: "sem", variable: "LOCKYARD_SEM", by: &["lockyard", "glibc"] },
 ];
@@ -233,7 +237,8 @@ mod tests {
         );
         assert!(shown("mutx=hq").contains("did you mean 'mutex'?"));
         assert!(
-            shown("rwlock=hq").starts_with("--lock: unknown lock 'hq'; valid: rwsem, qrw, glibc"),
+            shown("rwlock=hq")
+                .starts_with("--lock: unknown lock 'hq'; valid: rwsem, read-mostly, percpu-rwsem, qrw, glibc"),
             "{}",
             shown("rwlock=hq")
         );

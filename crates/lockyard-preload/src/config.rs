@@ -4,7 +4,7 @@
 //! | variable | values | default |
 //! |---|---|---|
 //! | `LOCKYARD_MUTEX` | `mutex`, `spin`, `hq`, `rt`, `glibc` | `mutex` |
-//! | `LOCKYARD_RWLOCK` | `rwsem`, `rwsem:POLICY`, `qrw`, `glibc` | `rwsem` |
+//! | `LOCKYARD_RWLOCK` | `rwsem`, `rwsem:POLICY`, `read-mostly`, `percpu-rwsem`, `qrw`, `glibc` | `rwsem` |
 //! | `LOCKYARD_SPIN` | `spin`, `hq`, `glibc` | `spin` |
 //! | `LOCKYARD_SEM` | `lockyard`, `glibc` | `lockyard` |
 //!
@@ -62,8 +62,9 @@ const OTHER_NAMES: [(&str, &str); 8] = [
     ("rwsem", "rwsem"),
 ];
 
-/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy),
-/// 16–23 spin, 24 semaphores, 25 locks are told of one by one, 26 some spinlocks are glibc's.
+/// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy, and
+/// those named below), 16–23 spin, 24 semaphores, 25 locks are told of one by one, 26 some
+/// spinlocks are glibc's.
 static CHOICE: AtomicU32 = AtomicU32::new(0);
 const DECIDED: u32 = 1 << 31;
 const WATCHED: u32 = 1 << 25;
@@ -79,7 +80,8 @@ fn choice() -> u32 {
 
 /// Reads what the chosen locks will want to know of the machine.
 pub(crate) fn read_ahead() {
-    if mutex() == MutexKind::Hq || spin() == SpinKind::Hq {
+    let apart = matches!(rwlock(), RwlockKind::ReadMostly | RwlockKind::PerCpu);
+    if mutex() == MutexKind::Hq || spin() == SpinKind::Hq || apart {
         lockyard::platform::linux::topology::read_ahead();
     }
 }
@@ -102,12 +104,17 @@ pub(crate) fn inheriting() -> bool {
     choice() & 0xff == INHERITING
 }
 
+const READ_MOSTLY: u32 = 0xff;
+const PER_CPU: u32 = 0xfe;
+
 /// What `pthread_rwlock_t` is.
 #[inline(always)]
 pub(crate) fn rwlock() -> RwlockKind {
     match choice() >> 8 & 0xff {
         0 => RwlockKind::Glibc,
         1 => RwlockKind::Qrw,
+        READ_MOSTLY => RwlockKind::ReadMostly,
+        PER_CPU => RwlockKind::PerCpu,
         policy => RwlockKind::Rwsem(policy as u8 - 2),
     }
 }
@@ -119,7 +126,20 @@ pub(crate) fn rwlock_is_default() -> bool {
     CHOICE.load(Relaxed) & (DECIDED | WATCHED | 0xff << 8) == DECIDED | (2 + policies::DEFAULT as u32) << 8
 }
 
-/// The same, where somebody wants to be told.
+/// What `pthread_rwlock_t` is, if it is a lock that moves, and nobody wants to be told.
+#[inline(always)]
+pub(crate) fn rwlock_moves() -> Option<RwlockKind> {
+    match CHOICE.load(Relaxed) & (DECIDED | WATCHED | 0xff << 8) {
+        MOSTLY_MOVES => Some(RwlockKind::ReadMostly),
+        PER_CPU_MOVES => Some(RwlockKind::PerCpu),
+        _ => None,
+    }
+}
+
+const MOSTLY_MOVES: u32 = DECIDED | READ_MOSTLY << 8;
+const PER_CPU_MOVES: u32 = DECIDED | PER_CPU << 8;
+
+/// As [`rwlock_is_default`], where somebody wants to be told.
 #[inline(always)]
 pub(crate) fn rwlock_is_default_and_told() -> bool {
     const { assert!(DECIDED & WATCHED == 0) };
@@ -213,7 +233,13 @@ fn named<T: Copy>(table: &[(&str, T)], value: &[u8]) -> Option<T> {
 
 /// The choice of a rwlock, as it is packed.
 fn rwlock_named(value: &[u8]) -> Option<u8> {
-    const OTHERS: [(&str, u8); 3] = [("rwsem", 2 + policies::DEFAULT), ("glibc", 0), ("qrw", 1)];
+    const OTHERS: [(&str, u8); 5] = [
+        ("rwsem", 2 + policies::DEFAULT),
+        ("glibc", 0),
+        ("qrw", 1),
+        ("read-mostly", READ_MOSTLY as u8),
+        ("percpu-rwsem", PER_CPU as u8),
+    ];
     named(&OTHERS, value).or_else(|| {
         let (lock, policy) = value.split_at_checked(value.iter().position(|byte| *byte == b':')?)?;
         let policy = policies::named(&policy[1..]).filter(|_| is_name("rwsem", short(lock)))?;

@@ -14,6 +14,10 @@ pub(crate) type Kernel<Y> = KernelRwSem<Linux, Y>;
 pub(crate) enum RwlockKind {
     Glibc,
     Qrw,
+    /// The rwsem that moves: see `rwlock::moving`.
+    ReadMostly,
+    /// The one that has moved.
+    PerCpu,
     /// The rwsem with the policy of this number, see `policies!`.
     Rwsem(u8),
 }
@@ -31,7 +35,7 @@ pub(crate) fn is_name(name: &str, value: &[u8]) -> bool {
 macro_rules! policies {
     ($($number:literal $name:literal $under:ty,)*) => {
         /// What `LOCKYARD_RWLOCK` may be.
-        pub(crate) const CHOICES: &str = concat!("rwsem, qrw, glibc", $(", rwsem:", $name),*);
+        pub(crate) const CHOICES: &str = concat!("rwsem, read-mostly, percpu-rwsem, qrw, glibc", $(", rwsem:", $name),*);
 
         /// The number of the policy called `name`.
         pub(crate) fn named(name: &[u8]) -> Option<u8> {
@@ -39,13 +43,22 @@ macro_rules! policies {
             None
         }
 
-        /// Runs `$body` with `$lock` as the lock of `$kind` under `$object`.
+        /// Runs `$body` with `$lock` as the lock of `$kind` under `$object`, where `ReadMostly` and
+        /// `PerCpu` are locks that move.
         macro_rules! with_lock {
             ($kind:expr, $object:expr, $lock:ident => $body:expr) => {
                 match $kind {
                     $crate::policies::RwlockKind::Glibc => None,
                     $crate::policies::RwlockKind::Qrw => {
                         let $lock = $object.under::<lockyard::qrwlock::RawQRwLock<lockyard::platform::linux::Linux>>();
+                        Some($body)
+                    }
+                    $crate::policies::RwlockKind::ReadMostly => {
+                        let $lock = $object.under::<ReadMostly>();
+                        Some($body)
+                    }
+                    $crate::policies::RwlockKind::PerCpu => {
+                        let $lock = $object.under::<PerCpu>();
                         Some($body)
                     }
                     $($crate::policies::RwlockKind::Rwsem($number) => {

@@ -36,6 +36,8 @@ pub(crate) struct Block {
     pub(crate) seated: Cell<bool>,
     /// The reader-writer locks that it holds for reading.
     pub(crate) holds: Holds,
+    /// How often it met readers: see [`Block::meets`].
+    met: Cell<u32>,
 }
 
 const SIZE: usize = size_of::<Block>();
@@ -137,6 +139,13 @@ pub(crate) fn record_of(identity: u32) -> Option<u32> {
 }
 
 impl Block {
+    /// It meets readers where it would read. Returns how often it has, mod 2³².
+    pub(crate) fn meets(&self) -> u32 {
+        let met = self.met.get().wrapping_add(1);
+        self.met.set(met);
+        met
+    }
+
     /// The thread's name, if it may take mutexes by the fast path.
     #[inline(always)]
     pub(crate) fn fast(&self) -> Option<ThreadId> {

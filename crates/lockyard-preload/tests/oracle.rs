@@ -24,7 +24,7 @@ type Choice = &'static [(&'static str, &'static str)];
 const CHOICES: [Choice; 3] = [
     &[],
     &[("LOCKYARD_MUTEX", "spin"), ("LOCKYARD_RWLOCK", "qrw")],
-    &[("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq")],
+    &[("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq"), ("LOCKYARD_RWLOCK", "percpu-rwsem")],
 ];
 /// The kernel's policy keeps a lock for a stopped waiter, as the kernel does: calm programs only.
 const KERNEL: Choice = &[("LOCKYARD_RWLOCK", "rwsem:today-kernel")];

@@ -58,7 +58,9 @@ const RT: &[(&str, &str)] = &[("LOCKYARD_MUTEX", "rt")];
 const OLD: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "rwsem:v5.10")];
 const QRW: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "qrw")];
 const TOLD: &[(&str, &str)] = &[("LOCKYARD_STAT", "1")];
-const ALL: &[&[(&str, &str)]] = &[DEFAULT, SPIN, HQ];
+const MOSTLY: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "read-mostly")];
+const PER_CPU: &[(&str, &str)] = &[("LOCKYARD_RWLOCK", "percpu-rwsem")];
+const ALL: &[&[(&str, &str)]] = &[DEFAULT, SPIN, HQ, MOSTLY, PER_CPU];
 
 #[test]
 fn before_main_and_after_it_without_allocation() {
@@ -154,19 +156,19 @@ fn signal_handlers() {
 
 #[test]
 fn freed_by_the_next_owner() {
-    same("destroy_race.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+    same("destroy_race.c", &[], &[DEFAULT, SPIN, HQ, OLD, MOSTLY, PER_CPU]);
 }
 
 #[test]
 fn recursive_readers() {
-    same("readers.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+    same("readers.c", &[], &[DEFAULT, SPIN, HQ, OLD, MOSTLY, PER_CPU]);
 }
 
 /// A, a reader, waits for B, a reader, whom a lock without this keeps out for a writer that waits
 /// for A.
 #[test]
 fn readers_that_wait_for_each_other_with_a_writer_waiting() {
-    same("dependent_readers.c", &[], &[DEFAULT, SPIN, HQ]);
+    same("dependent_readers.c", &[], &[DEFAULT, SPIN, HQ, MOSTLY, PER_CPU]);
     // A spinning reader of 2020's kernel may pass a waiting writer of any kind.
     same("dependent_readers.c", &["default"], &[OLD]);
 }
@@ -175,7 +177,7 @@ fn readers_that_wait_for_each_other_with_a_writer_waiting() {
 #[test]
 fn overlapping_readers_do_not_starve_writers() {
     let path = compile(&program("overlapping_readers.c"));
-    for choice in [DEFAULT, SPIN, HQ] {
+    for choice in [DEFAULT, SPIN, HQ, MOSTLY, PER_CPU] {
         for words in [["6", "2", "300"], ["12", "4", "1000"]] {
             let mut command = Command::new(&path);
             let found = run(command.args(words).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
@@ -189,7 +191,7 @@ fn overlapping_readers_do_not_starve_writers() {
 #[test]
 fn a_stopped_waiter_keeps_nobody_out() {
     let hq = [("LOCKYARD_MUTEX", "hq"), ("LOCKYARD_SPIN", "hq")];
-    same("stopped.c", &[], &[DEFAULT, RT, &hq, SPIN]);
+    same("stopped.c", &[], &[DEFAULT, RT, &hq, SPIN, PER_CPU]);
 }
 
 /// (glibc's rwlocks count readers that waited in the parent, and hang.)
@@ -197,7 +199,16 @@ fn a_stopped_waiter_keeps_nobody_out() {
 fn what_is_held_over_a_fork_is_the_childs() {
     let path = compile(&program("fork_held.c"));
     // The kernel's rwsems count a reader of the parent that was not in yet.
-    for (choice, who) in [(DEFAULT, "readers"), (QRW, "readers"), (SPIN, "readers"), (HQ, "writers"), (RT, "readers")] {
+    let choices = [
+        (DEFAULT, "readers"),
+        (QRW, "readers"),
+        (SPIN, "readers"),
+        (HQ, "writers"),
+        (RT, "readers"),
+        (MOSTLY, "readers"),
+        (PER_CPU, "writers"),
+    ];
+    for (choice, who) in choices {
         let mut command = Command::new(&path);
         let found = run(command.arg(who).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
         assert!(found.ok && found.out.lines().count() == 4, "{choice:?}: {}{}", found.out, found.err);
@@ -206,7 +217,7 @@ fn what_is_held_over_a_fork_is_the_childs() {
 
 #[test]
 fn exclusion_under_contention() {
-    same("exclusion.c", &[], &[DEFAULT, SPIN, HQ, OLD]);
+    same("exclusion.c", &[], &[DEFAULT, SPIN, HQ, OLD, MOSTLY, PER_CPU]);
 }
 
 #[test]
@@ -216,7 +227,7 @@ fn ten_thousand_threads() {
 
 #[test]
 fn a_new_thread_is_not_an_owner_that_has_exited() {
-    same("owners.c", &[], &[DEFAULT, SPIN, HQ, OLD, RT]);
+    same("owners.c", &[], &[DEFAULT, SPIN, HQ, OLD, RT, PER_CPU]);
 }
 
 #[test]
@@ -285,7 +296,7 @@ fn the_loader_knows_which_library_calls() {
 #[test]
 fn fork() {
     let path = compile(&program("fork.c"));
-    for choice in [DEFAULT, OLD, QRW, RT] {
+    for choice in [DEFAULT, OLD, QRW, RT, PER_CPU] {
         let found = run(Command::new(&path).env("LD_PRELOAD", library()).envs(choice.iter().copied()), LIMIT);
         assert!(found.ok && found.out == "grandchild: 4\nall forks went well\n", "{}{}", found.out, found.err);
     }

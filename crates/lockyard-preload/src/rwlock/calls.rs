@@ -5,6 +5,8 @@ use core::ffi::c_int;
 use libc::{EINVAL, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
 
 use super::RwlockObject;
+use super::lock::Lock;
+use super::moving::{PerCpu, ReadMostly};
 use crate::config;
 use crate::counters::{self, Fallback};
 use crate::deadline::{self, Deadline};
@@ -16,7 +18,7 @@ use crate::{thread, watch};
 macro_rules! calls {
     ($(
         $doc:literal $name:ident, $slow:ident, $for:ident, $rest:ident:
-        $fast:ident, $told:ident, $method:ident, $patience:ident;
+        $fast:ident, $told:ident, $method:ident, $patience:ident, $shared:literal;
     )*) => {$(
         #[doc = $doc]
         ///
@@ -25,7 +27,7 @@ macro_rules! calls {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(rwlock: *mut pthread_rwlock_t) -> c_int {
             // SAFETY: a rwlock, as in C.
-            if unsafe { RwlockObject::$fast(rwlock) } {
+            if unsafe { RwlockObject::$fast(rwlock) || $shared && RwlockObject::read_moving(rwlock) } {
                 return 0;
             }
             // SAFETY: as above.
@@ -59,13 +61,13 @@ macro_rules! calls {
 
 calls! {
     "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, rdlock_for, rdlock_rest:
-        read_fast, read_told, read, Forever;
+        read_fast, read_told, read, Forever, true;
     "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, tryrdlock_for, tryrdlock_rest:
-        read_fast, read_told, read, None;
+        read_fast, read_told, read, None, true;
     "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, wrlock_for, wrlock_rest:
-        write_fast, write_told, write, Forever;
+        write_fast, write_told, write, Forever, false;
     "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, trywrlock_for, trywrlock_rest:
-        write_fast, write_told, write, None;
+        write_fast, write_told, write, None, false;
 }
 
 macro_rules! timed_calls {
@@ -118,7 +120,7 @@ pub unsafe extern "C" fn pthread_rwlock_unlock(rwlock: *mut pthread_rwlock_t) ->
     // SAFETY: a rwlock, as in C.
     let Some((object, lock)) = (unsafe { RwlockObject::default(rwlock) }) else {
         // SAFETY: as above.
-        return unsafe { unlock_slow(rwlock) };
+        return unsafe { if RwlockObject::unlock_moving(rwlock) { 0 } else { unlock_slow(rwlock) } };
     };
     // SAFETY: held for reading, by the caller or by whom it acts for; if nobody holds it nothing is
     // done.
@@ -189,8 +191,7 @@ pub unsafe extern "C" fn pthread_rwlock_init(
     real!(pthread_rwlock_init(rwlock: *mut pthread_rwlock_t, attributes: *const pthread_rwlockattr_t) -> c_int)
 }
 
-/// See `pthread_rwlock_destroy(3p)`. Always succeeds, as in glibc: nothing is held that would have
-/// to be given back.
+/// See `pthread_rwlock_destroy(3p)`. Always succeeds, as in glibc.
 ///
 /// # Safety
 /// As in C.
@@ -198,7 +199,11 @@ pub unsafe extern "C" fn pthread_rwlock_init(
 pub unsafe extern "C" fn pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -> c_int {
     // SAFETY: a rwlock, as in C.
     match unsafe { RwlockObject::ours(rwlock) } {
-        Some(_) => 0,
+        Some(object) => {
+            // SAFETY: as in C: nobody uses it, but in a release that is detached.
+            with_lock!(config::rwlock(), object, lock => unsafe { lock.retire() });
+            0
+        }
         None => real!(pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -> c_int),
     }
 }

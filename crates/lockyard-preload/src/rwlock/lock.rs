@@ -29,6 +29,11 @@ pub(super) trait Lock {
     unsafe fn read_release(&self);
     unsafe fn write_release(&self);
     unsafe fn forget_waiters(&self);
+    /// A reader that holds nothing is about to take the lock, and would wait for it.
+    #[inline]
+    fn meet(&self) {}
+    /// The object is destroyed.
+    unsafe fn retire(&self) {}
 }
 
 macro_rules! rwlock {

@@ -11,6 +11,7 @@
 //! | 40–43 | | class, for statistics |
 //! | 44–47 | | when readers were last let past waiting writers: see `reservation` |
 //! | 48–51 | `__flags`: the kind | the same |
+//! | 52–55 | | where the lock has moved to: see `moving` |
 //!
 //! # Kinds
 //!
@@ -30,6 +31,7 @@
 //! **Destruction** as for mutexes: detached releases.
 
 mod lock;
+mod moving;
 mod reservation;
 
 use core::ffi::c_int;
@@ -62,7 +64,7 @@ struct RwlockObject {
     class: AtomicU32,
     reservation: Reservation,
     kind: AtomicU32,
-    rest: AtomicU32,
+    moved: AtomicU32,
 }
 
 const _: () = {
@@ -103,9 +105,10 @@ impl RwlockObject {
     /// The lock under the object.
     #[inline(always)]
     fn under<L: Lock>(&self) -> &L {
-        const { assert!(size_of::<L>() <= 32 && align_of::<L>() <= 8) };
-        // SAFETY: the first words of the object, used by this kind of lock alone, which is one for
-        // the whole process; atomics, of which any bytes are valid.
+        const { assert!(size_of::<L>() <= size_of::<Self>() && align_of::<L>() <= 8) };
+        // SAFETY: the first words of the object, or all of it ([`moving::Moving`]), used by this
+        // kind of lock alone, which is one for the whole process; atomics, of which any bytes are
+        // valid.
         unsafe { &*core::ptr::from_ref(self).cast() }
     }
 
@@ -206,6 +209,9 @@ impl RwlockObject {
         let strict = self.kind.load(Relaxed) == NONRECURSIVE;
         let patient = !matches!(patience, Patience::None);
         let recurs = me.holds.contains(address);
+        if patient && !recurs {
+            lock.meet();
+        }
         let attempt =
             || !strict && recurs && lock.read_again() || lock.try_read() || !strict && !patient && lock.read_again();
         let wait = || {

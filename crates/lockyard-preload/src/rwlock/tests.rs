@@ -36,3 +36,58 @@ fn a_reader_too_many_is_told_so_and_does_not_wait() {
     answers::<KernelRwSem<Linux, policy::Handoff4ms>>((1 << 63) - 256);
     answers::<RawQRwLock<Linux>>((1 << 31) - 512);
 }
+
+type L = moving::PerCpu;
+
+/// The table is the process's: one test at a time.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// With the first read the lock moves; the destroyed object gives its place back. Beyond the table
+/// objects stay where they are.
+#[test]
+fn a_lock_moves_and_its_place_is_used_again() {
+    let _alone = ALONE.lock();
+    // SAFETY: all-zero is an unlocked rwlock.
+    let objects: Vec<RwlockObject> = (0..=moving::PLACES).map(|_| unsafe { core::mem::zeroed() }).collect();
+    for _ in 0..2 {
+        for (number, object) in objects.iter().enumerate() {
+            let lock = object.under::<L>();
+            assert_eq!(object.read(lock, Patience::Forever, 0), 0);
+            assert_eq!(object.moved.load(Relaxed) != 0, number < moving::PLACES, "{number}");
+            assert_eq!(object.read(lock, Patience::Forever, 0), 0, "once more");
+            assert_eq!((object.write(lock, Patience::None, 0), object.unlock(lock)), (EBUSY, 0));
+            assert_eq!((object.write(lock, Patience::None, 0), object.unlock(lock)), (EBUSY, 0));
+            assert_eq!((object.write(lock, Patience::None, 0), lock.is_write_locked()), (0, true));
+            assert_eq!((object.unlock(lock), object.unlock(lock)), (0, EPERM));
+        }
+        for object in &objects {
+            // SAFETY: nobody uses it.
+            unsafe { object.under::<L>().retire() };
+            assert_eq!(object.moved.load(Relaxed), 0);
+        }
+    }
+}
+
+/// A reader that holds goes in past a gate that a writer has closed, until the writer holds the
+/// lock.
+#[test]
+fn a_reader_goes_in_past_a_writer_that_waits_for_readers() {
+    let _alone = ALONE.lock();
+    // SAFETY: all-zero is an unlocked rwlock.
+    let object: RwlockObject = unsafe { core::mem::zeroed() };
+    let lock = object.under::<L>();
+    assert_eq!(object.read(lock, Patience::Forever, 0), 0);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (object.write(lock, Patience::Forever, 0), object.unlock(lock)));
+        while lock.try_read() {
+            assert_eq!(object.unlock(lock), 0);
+            std::thread::yield_now();
+        }
+        assert_eq!(object.read(lock, Patience::Forever, 0), 0, "a thread that reads already");
+        assert!(!writer.is_finished());
+        assert_eq!((object.unlock(lock), object.unlock(lock)), (0, 0));
+        assert_eq!(writer.join().unwrap(), (0, 0));
+    });
+    // SAFETY: nobody uses it.
+    unsafe { lock.retire() };
+}

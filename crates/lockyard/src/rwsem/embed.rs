@@ -26,7 +26,7 @@ use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::turn::{self, Beside, Shares};
 
 use super::turns::Want;
-use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READERS, READFAIL, RawRwSem, WRITER};
+use super::{ASKS, BIAS, HANDOFF, LISTENING, LOCKED, PENDING, READ_BLOCK, READERS, READFAIL, RawRwSem, WRITER};
 
 impl<P: Platform> RawRwSem<P> {
     /// Whether somebody may wait, in the queue or spinning: two loads. In the child of a fork it
@@ -41,6 +41,18 @@ impl<P: Platform> RawRwSem<P> {
     pub fn try_read_again(&self) -> bool {
         let mut count = self.count.load(Relaxed);
         while count & (WRITER | READFAIL) == 0 && count & READERS != 0 {
+            match self.count.compare_exchange_weak(count, count + BIAS, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(found) => count = found,
+            }
+        }
+        false
+    }
+
+    /// Takes the lock for reading if that needs no wait, though a thread spins to write.
+    pub(super) fn try_read_pressed(&self) -> bool {
+        let mut count = self.count.load(Relaxed);
+        while count & READ_BLOCK & !PENDING == 0 {
             match self.count.compare_exchange_weak(count, count + BIAS, Acquire, Relaxed) {
                 Ok(_) => return true,
                 Err(found) => count = found,
@@ -156,6 +168,19 @@ impl<P: Platform> RawRwSem<P> {
         // thread of the parent.
         unsafe { self.wait_lock.forget() };
         self.count.fetch_and(!(HANDOFF | LISTENING | ASKS | PENDING), AcqRel);
+    }
+
+    /// As [`RawRwSem::forget_waiters`]; and, unless it is `written`, a writer of the parent that
+    /// was between two steps.
+    ///
+    /// # Safety
+    /// The same, and no thread holds it for writing unless `written`.
+    pub unsafe fn forget_others(&self, written: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.forget_waiters() };
+        if !written {
+            self.count.fetch_and(!WRITER, AcqRel);
+        }
     }
 }
 

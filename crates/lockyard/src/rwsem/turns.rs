@@ -7,10 +7,11 @@
 //! **Requests.** `HANDOFF`, `LISTENING` and `ASKS` change as `wait::turn` says.
 //!
 //! **Pressing.** `PENDING` is set by the one writer at the head of the spin queue, when it has spun
-//! in vain on a lock that is mostly read. Each thread remembers of the lock it last spun for how
-//! often it found readers in its way. A writer presses where that is nearly always: among writers,
-//! waiting longer costs less than handing over more often. A reader that finds `PENDING` set for
-//! more than `RESERVED_NS` clears it: the writer is stopped.
+//! in vain on a lock that is mostly read; and by a reader that would change what the lock is. Each
+//! thread remembers of the lock it last spun for how often it found readers in its way. A writer
+//! presses where that is nearly always: among writers, waiting longer costs less than handing over
+//! more often. A reader that finds `PENDING` set for more than `RESERVED_NS` clears it: the writer
+//! is stopped.
 //!
 //! **Readers together.** A first reader that gets in leaves the queue, and thereby wakes the next
 //! waiter; if that is a reader it gets in as well, and so on.
@@ -76,8 +77,12 @@ impl<P: Platform> RawRwSem<P> {
     /// not past a first waiter for which the lock is kept. `true`: the caller then holds it for
     /// writing.
     #[cold]
-    pub(super) fn write_pressing(&self) -> bool {
+    pub fn write_pressing(&self) -> bool {
         let want = Want::<P, true>(self);
+        // A signal handler of this thread waits past a press only if it has a record to wait with.
+        if P::current().is_none_or(|me| me.waiter.busy.load(Relaxed) != 0) {
+            return want.try_take(false);
+        }
         self.press();
         let patience = Patience::ns(P::spin_budget().min(turn::BLIND_NS)).courteous();
         let taken = P::spin(patience, || want.try_take(false).then_some(())).is_some();

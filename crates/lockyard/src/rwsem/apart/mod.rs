@@ -15,20 +15,20 @@
 //! * A counter: low half: readers that came by it, less those that left by it; high half: how many
 //!   came. A reader adds itself when it comes, and takes itself out when it leaves, not always of
 //!   the same counter.
-//! * `lent`: which counters are borrowed. The reader that would go apart sets the bit; the writer
-//!   after which readers come together clears it, as does the drop of the lock. Legal not to: clear
-//!   it: a lock that is forgotten keeps its counters.
+//! * `lent`: which counters are borrowed. The thread that would have readers apart sets the bit,
+//!   and clears it if it fails; the writer after which readers come together clears it, and the
+//!   drop of the lock. Legal not to: clear it: a lock that is forgotten keeps its counters.
 //! * `waiter`: the writer that sleeps until readers have left. That writer sets it; a reader that
 //!   has left exchanges it for 0, and wakes. Legal not to: wake: the writer looks again after 0.4
 //!   ms.
 //! * `sem`: a writer holds, or waits for readers; readers hold, if not apart. As on its own page.
 //! * `writers`: how many writers wait for `sem`. `writer`: which one took it last, a hint.
-//! * `shifting`: 1: a reader wants `sem` to write. That reader sets and clears it.
-//! * `seen`, `enough`: reads beside other reads since a write, and how many of them are enough to
-//!   go apart. Readers and writers store them. Hints.
-//! * `came`, `reads`, `poor`: how many readers had come at the last closing, and between the last
-//!   two; how much more often these were too few than enough. A writer that holds `sem` stores
-//!   them.
+//! * `shifting`, bit 0: a reader presses for `sem`, to go apart; it sets and clears it. Above: how
+//!   many of them failed since readers were apart.
+//! * `seen`, `enough`: reads in `sem` beside others, or after a wait, since a write; how many of
+//!   them are enough to go apart. Readers and writers store them. Hints.
+//! * `came`, `reads`, `poor`: how many readers had come at the last closing or change of the place,
+//!   and between the last two; how much more often these were too few than enough. Hints.
 //!
 //! # States
 //!
@@ -42,15 +42,16 @@
 //! | closed | the writer's wait ends before that | open; it releases `sem` |
 //! | closed | a reader has added itself | closed: it takes itself out |
 //! | closed | a reader has taken `sem` | open; it adds itself, and releases `sem` |
-//! | closed | the writer leaves, a writer spins for `sem` | closed: no reader is inside |
-//! | closed | the writer leaves, none does; many reads | open, by CPU |
-//! | | the same, not so many | open, by cache |
+//! | closed | the writer leaves, others wait, `sem` is not kept | closed: no reader is inside |
+//! | closed | the writer leaves, else; many reads, or few caches | open, by CPU |
+//! | | the same, a quarter as many | open, by cache |
 //! | | the same, few, eight times more often than not | 0 |
 //!
-//! *Share.* A writer that leaves after 64 reads beside other reads without a write changes the
-//! place. If none leaves, the 256th such read keeps others out of `sem` for 20 µs at most, until
-//! those inside have left. It then holds `sem` to write, changes the place, and is inside. If they
-//! have not left, it takes `sem` to read, and the numbers double.
+//! *Share.* A writer that leaves, or downgrades, after 64 reads (`seen`) changes the place. If none
+//! does, a reader after 256 presses: it keeps readers out of `sem` that come, and spins for 20 µs
+//! at most until those inside have left. It then holds `sem` to write, changes the place, and is
+//! inside. If it fails it takes `sem` to read, and the next one presses after twice as many.
+//! By CPU, a reader that is inside leaves, and takes the lock to write, in 20 µs or not.
 //!
 //! A reader that finds the gate closed spins while the writer runs. Then it queues for `sem`, and
 //! enters by the gate if it looks and finds it open.
@@ -84,26 +85,27 @@
 //! **Bound on bypass.** A writer that has `sem` waits for the readers inside, and those that test.
 //! A reader waits at the gate for 0.1 ms at most (20 µs where a spin has a budget), then in the
 //! queue of `sem`, with its bound. A writer that waits for readers counts as the owner: if it is
-//! stopped it keeps all out. A reader that is stopped while it tests, at counters that this lock
-//! has borrowed, keeps writers out.
+//! stopped it keeps all out; so does a reader that is stopped while it changes the place (some
+//! instructions; by CPU, 20 µs). A reader that is stopped while it tests, at counters that this
+//! lock has borrowed, keeps writers out.
 //!
-//! **Tries** and timed reads may fail, though no writer is there, while a reader changes where
-//! readers are counted: for 20 µs at most, and then not before twice as many reads. A try to write
-//! that fails keeps others out for some microseconds. A reader that tries is not counted as one
-//! beside others, and only [`read_acquire`] changes the place without a writer.
+//! **Tries** and timed reads may fail, though no writer is there, while a reader changes the place.
+//! A try to write that fails keeps others out for some microseconds. A reader that tries is not in
+//! `seen`, and only [`read_acquire`] changes the place without a writer.
 //!
 //! [`read_acquire`]: RawApartRwSem::read_acquire
 //!
 //! **Destruction.** A reader that leaves a counter touches the lock before that only; all else as
 //! in `sem`.
 //!
-//! **fork.** In the child, readers of other threads stay counted, one that tests as well, unless
-//! the forking thread holds the lock to write; a writer of another thread that waited for readers
-//! holds. If one of them had set `shifting`, only writers go apart there.
+//! **fork.** In the child, readers of other threads stay counted; one that tests as well, unless
+//! the forking thread holds the lock to write, and releases it as the only thread. A writer of
+//! another thread that waited for readers holds, and a reader that changed the place. If one had
+//! set `shifting`, only writers go apart there; counters between two steps stay borrowed.
 //!
-//! **Signal handlers.** One that writes waits for ever if its own thread is inside, as in `sem`.
-//! And also if that thread tests, late, at counters that the lock has borrowed since: a few
-//! instructions of a read of another lock.
+//! **Signal handlers.** One that writes waits for ever if its own thread is inside, as in `sem`; or
+//! tests at the lock's counters, perhaps late, in a read of another lock. One that reads does, if
+//! its thread changes the place: some instructions of a read.
 //!
 //! **Recursion**: none, as in `sem`.
 //!
@@ -111,6 +113,7 @@
 //! table, a writer that revokes, what that may cost); Documentation/locking of Linux,
 //! percpu-rw-semaphore (counters of which only the sum counts).
 
+mod embed;
 mod place;
 mod policy;
 mod shift;
@@ -125,7 +128,7 @@ use crate::cancel::{GaveUp, Until};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
 use place::Place;
-pub use policy::{Always, Learned, Policy};
+pub use policy::{Always, Embedded, EmbeddedAlways, Learned, Policy};
 
 /// A word on a line that is hardly ever written.
 #[derive(Debug, Default)]
@@ -322,7 +325,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         }
         // A reader that would go apart is no writer: it keeps no reader out that only tries.
         let taken = self.sem.try_read_acquire()
-            || self.shifting.load(Relaxed) != 0 && self.sem.try_read_again()
+            || self.shifting.load(Relaxed) & 1 != 0 && self.sem.try_read_pressed()
             || self.sem.try_read_acquire();
         if taken && self.place().is_apart() {
             self.settle();
@@ -383,13 +386,18 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     /// The caller holds it for writing, or acts for the thread that does.
     #[inline]
     pub unsafe fn write_release(&self) {
+        self.before_write_release();
+        // SAFETY: the caller's promise.
+        unsafe { self.sem.write_release() };
+    }
+
+    #[inline(always)]
+    fn before_write_release(&self) {
         if self.place().is_apart() {
             self.reopen();
         } else if self.seen.load(Relaxed) != 0 {
             self.reads_seen();
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.sem.write_release() };
     }
 
     /// Makes the write lock a read lock, in one step.
@@ -399,6 +407,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     /// reading.
     #[inline]
     pub unsafe fn downgrade(&self) {
+        self.before_write_release();
         // SAFETY: the caller's promise.
         unsafe { self.join() };
     }
@@ -419,17 +428,6 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     #[inline]
     pub fn is_contended(&self) -> bool {
         self.sem.is_contended()
-    }
-
-    /// Readers that hold or test, beside those of `sem`; at least 1 if some hold throughout.
-    pub fn readers_apart(&self) -> u32 {
-        let place = self.place();
-        if place.is_apart() { place.inside::<P>() } else { 0 }
-    }
-
-    /// Whether readers are apart.
-    pub fn is_apart(&self) -> bool {
-        self.place().is_apart()
     }
 
     /// The rwsem, for tests.

@@ -17,6 +17,7 @@ const READER: u64 = 1 << 32 | 1;
 /// | 0 | readers are apart, in borrowed counters; else in the count of the rwsem, and all is 0 |
 /// | 1 | closed: no reader enters |
 /// | 2 | a counter for each CPU; else for each last-level cache |
+/// | 3 | held: no reader is inside, and none enters *past* the closed gate: see `embed` |
 /// | 8–15 | the number that the lock has borrowed |
 /// | 16–31 | how many counters |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub(super) struct Place(pub(super) u64);
 const ON: u64 = 1;
 const CLOSED: u64 = 2;
 const CPUS: u64 = 4;
+const HELD: u64 = 8;
 const NUMBER_SHIFT: u32 = 8;
 const COUNTERS_SHIFT: u32 = 16;
 
@@ -66,9 +68,20 @@ impl Place {
         Self(self.0 | CLOSED)
     }
 
+    /// Closed, and held.
+    pub(super) const fn held(self) -> Self {
+        Self(self.0 | CLOSED | HELD)
+    }
+
     /// Open.
     pub(super) const fn opened(self) -> Self {
-        Self(self.0 & !CLOSED)
+        Self(self.0 & !(CLOSED | HELD))
+    }
+
+    /// Whether a reader that holds, or need not wait for its turn, may enter, the gate being closed
+    /// or not.
+    pub(super) const fn is_open_past(self) -> bool {
+        self.0 & (ON | HELD) == ON
     }
 
     /// With a counter for each CPU, or for each cache: open.

@@ -9,7 +9,7 @@ use core::fmt::Debug;
 /// When the readers of a lock go apart, and when they come together again.
 pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
     /// Reads beside other reads, without a write, after which readers go apart. It doubles when
-    /// they have come together again, or have failed to go.
+    /// they have come together again.
     const ENOUGH: u32;
     /// With the first read.
     const AT_ONCE: bool = false;
@@ -17,6 +17,8 @@ pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
     const FEW: u32;
     /// Too few so often more than enough: readers come together again.
     const POOR: u32;
+    /// Readers may enter past a closed gate: see `embed`.
+    const PAST: bool = false;
 }
 
 /// As the reads and writes come.
@@ -27,6 +29,29 @@ impl Policy for Learned {
     const ENOUGH: u32 = 64;
     const FEW: u32 = 32;
     const POOR: u32 = 8;
+}
+
+/// As [`Learned`], where readers recur.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Embedded;
+
+impl Policy for Embedded {
+    const ENOUGH: u32 = Learned::ENOUGH;
+    const FEW: u32 = Learned::FEW;
+    const POOR: u32 = Learned::POOR;
+    const PAST: bool = true;
+}
+
+/// As [`Always`], where readers recur.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EmbeddedAlways;
+
+impl Policy for EmbeddedAlways {
+    const ENOUGH: u32 = Always::ENOUGH;
+    const AT_ONCE: bool = Always::AT_ONCE;
+    const FEW: u32 = Always::FEW;
+    const POOR: u32 = Always::POOR;
+    const PAST: bool = true;
 }
 
 /// From the first read, and for ever: the kernel's percpu-rwsem.
@@ -42,6 +67,8 @@ impl Policy for Always {
 
 /// If no writer comes: after so many times as many reads a reader changes the place itself.
 pub(super) const WITHOUT_A_WRITER: u32 = 4;
+/// How often that doubles, once for each reader that could not.
+pub(super) const FAILED_MOST: u32 = 14;
 /// So many times as many reads as CPUs between two closings: a counter for each CPU pays.
 pub(super) const MANY_FOR_EACH_CPU: u32 = 32;
 /// With fewer last-level caches than this there is always a counter for each CPU.

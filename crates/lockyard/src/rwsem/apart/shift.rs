@@ -9,15 +9,38 @@ use crate::event::Event;
 use crate::platform::{Ordering::*, Platform, Word};
 
 impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
+    /// Readers that hold or test, beside those of `sem`; at least 1 if some hold throughout.
+    pub fn readers_apart(&self) -> u32 {
+        let place = self.place();
+        if place.is_apart() { place.inside::<P>() } else { 0 }
+    }
+
+    /// Whether readers are apart.
+    pub fn is_apart(&self) -> bool {
+        self.place().is_apart()
+    }
+
     /// A reader holds `sem` beside others, or did not look whether it should.
     #[cold]
     #[inline(never)]
     pub(super) fn beside(&self) {
         let seen = self.seen();
-        if seen >= self.enough().saturating_mul(if Y::AT_ONCE { 1 } else { WITHOUT_A_WRITER }) {
-            self.seen.store(0, Relaxed);
+        if self.may_shift(seen) {
             self.go_apart();
         }
+    }
+
+    /// Whether so many reads were seen that the caller is to change the place; nobody else does.
+    pub(super) fn may_shift(&self, seen: u32) -> bool {
+        let shifting = self.shifting.load(Relaxed);
+        let times = if Y::AT_ONCE { 1 } else { WITHOUT_A_WRITER << (shifting >> 1).min(FAILED_MOST) };
+        let mine = seen >= self.enough().saturating_mul(times)
+            && shifting & 1 == 0
+            && self.shifting.compare_exchange(shifting, shifting | 1, Relaxed, Relaxed).is_ok();
+        if mine {
+            self.seen.store(0, Relaxed);
+        }
+        mine
     }
 
     /// The same, a reader that changes no place. Returns how many there were since the last write;
@@ -38,19 +61,22 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     #[inline(never)]
     pub(super) fn reads_seen(&self) {
         if self.seen.swap(0, Relaxed) >= self.enough()
-            && let Some(number) = self.borrow()
+            && let Some((place, came)) = self.new_place()
         {
-            self.part(number);
+            self.part(place, came);
         }
     }
 
-    /// Counters of its own. If there are none, it asks again later.
-    fn borrow(&self) -> Option<Place> {
+    /// Counters of its own, open, and how many have come there. If none are free, the caller asks
+    /// again later.
+    fn new_place(&self) -> Option<(Place, u32)> {
         let start = P::id().map_or(0, |me| me.raw() as usize);
-        Place::borrow::<P>(start).or_else(|| {
+        let Some(number) = Place::borrow::<P>(start) else {
             self.ask_later();
-            None
-        })
+            return None;
+        };
+        let place = number.split::<P>(Y::AT_ONCE || P::caches() < FEW_CACHES);
+        Some((place, place.total::<P>().1))
     }
 
     /// A reader holds `sem`: it is to be counted where readers are.
@@ -90,36 +116,41 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
 
     /// Readers are in each other's way at `sem`, one of which is the caller.
     fn go_apart(&self) {
-        if self.shifting.swap(1, Relaxed) != 0 {
-            return;
-        }
-        let Some(number) = self.borrow() else {
-            return self.shifting.store(0, Relaxed);
-        };
         // SAFETY: the caller holds it.
         unsafe { self.sem.read_release() };
-        // Not in the queue, and not for ever: a reader inside may wait for what this one holds.
-        let taken = self.sem.write_pressing();
-        self.shifting.store(0, Relaxed);
-        if !taken {
-            number.give_back::<P>();
-            self.ask_later();
-            self.sem.read_acquire();
-            return self.settle();
-        }
-        if self.place().is_apart() {
-            number.give_back::<P>();
+        if self.shift() {
+            // SAFETY: `shift` has acquired it; what is closed was drained, and has not been opened
+            // since.
+            unsafe { self.join() };
         } else {
-            self.part(number);
+            self.sem.read_acquire();
+            self.settle();
         }
-        // SAFETY: acquired above; what is closed was drained, and has not been opened since.
-        unsafe { self.join() };
     }
 
-    /// The counters that it has borrowed are those of the lock from now on: open.
-    fn part(&self, number: Place) {
+    /// A reader that holds nothing, and that [may](Self::may_shift): readers go apart. `true`: it
+    /// holds `sem` to write.
+    pub(super) fn shift(&self) -> bool {
+        // All that takes time comes first.
+        let new = self.new_place();
+        // Not in the queue, and not for ever: a reader inside may wait for what this one holds.
+        let taken = new.is_some() && self.sem.write_pressing();
+        match new {
+            Some((place, came)) if taken && !self.place().is_apart() => self.part(place, came),
+            Some((place, _)) => place.give_back::<P>(),
+            None => {}
+        }
+        let failed = if taken { 0 } else { (self.shifting.load(Relaxed) >> 1) + 1 };
+        self.shifting.store(failed << 1, Relaxed);
+        taken
+    }
+
+    /// A thread that holds `sem` to write, beside no reader: counters that it has borrowed are
+    /// those of the lock from now on.
+    fn part(&self, place: Place, came: u32) {
         self.poor.store(0, Relaxed);
-        self.split(number, Y::AT_ONCE || P::caches() < FEW_CACHES);
+        self.came.store(came, Relaxed);
+        self.set_place(place);
         P::count(Event::RwsemApart, 1);
     }
 

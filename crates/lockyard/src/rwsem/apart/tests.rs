@@ -121,7 +121,48 @@ fn a_reader_that_cannot_part_them_asks_later() {
     lock.read_acquire();
     (0..4 * Learned::ENOUGH).for_each(|_| read(&lock));
     assert!(!lock.is_apart());
-    assert_eq!((lock.seen.load(SeqCst), lock.enough()), (0, 2 * Learned::ENOUGH));
+    assert_eq!((lock.seen.load(SeqCst), lock.shifting.load(SeqCst)), (0, 1 << 1));
+    // A writer does not wait for as many.
+    (0..Learned::ENOUGH).for_each(|_| read(&lock));
     // SAFETY: acquired above.
     unsafe { lock.read_release() };
+    assert!(!lock.is_apart());
+    write(&lock);
+    assert!(lock.is_apart());
+}
+
+/// A lock whose writers downgrade took no notice of writes.
+#[test]
+fn a_downgrade_is_a_write() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = RawApartRwSem::<Tireless>::new();
+    let downgraded = |reads: u32| {
+        lock.write_acquire();
+        // SAFETY: acquired above.
+        unsafe { lock.downgrade() };
+        (0..reads).for_each(|_| read(&lock));
+        // SAFETY: held since.
+        unsafe { lock.read_release() };
+    };
+    (0..Learned::ENOUGH).for_each(|_| downgraded(1));
+    write(&lock);
+    assert!(!lock.is_apart());
+    downgraded(Learned::ENOUGH);
+    downgraded(0);
+    assert!(lock.is_apart());
+    (0..Learned::POOR).for_each(|_| downgraded(0));
+    assert!(!lock.is_apart());
+}
+
+/// A reader that tries and finds another one about to change the place does not pass a first
+/// waiter.
+#[test]
+fn a_try_passes_a_press_and_no_reservation() {
+    let lock = RawApartRwSem::<Tireless>::new();
+    lock.read_acquire();
+    for (bits, passes) in [(crate::rwsem::PENDING, true), (crate::rwsem::HANDOFF, false)] {
+        lock.sem.count.fetch_or(bits, SeqCst);
+        assert_eq!(lock.sem.try_read_pressed(), passes);
+        lock.sem.count.fetch_and(!bits, SeqCst);
+    }
 }

@@ -9,7 +9,7 @@ use crate::cancel::{GaveUp, Until};
 use crate::event::Event;
 use crate::platform::thread::ThreadId;
 use crate::platform::{Ordering::*, Patience, Platform, Word};
-use crate::wait::turn::{self, Contended, Events, Left, Look, Request, parts_of};
+use crate::wait::turn::{self, Contended, Events, Left, Look, Request, Shares, parts_of};
 
 /// How long a reader spins at a closed gate, at most, in nanoseconds.
 const AT_THE_GATE_NS: u32 = 100_000;
@@ -48,6 +48,11 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     /// A reader that has found the gate closed.
     #[cold]
     pub(super) fn read_shut(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
+        if self.opens_soon(until) { Ok(()) } else { self.read_in_turn(until) }
+    }
+
+    /// A reader spins at the closed gate. `true`: it is in.
+    pub(super) fn opens_soon(&self, until: Until<'_, P>) -> bool {
         let end = P::now() + u64::from(P::spin_budget().min(AT_THE_GATE_NS));
         let patience = Patience::ns(LOOK_NS).until(until.slice(end).wake_time()).courteous();
         let mut free = 0;
@@ -56,7 +61,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
             let goes_on = match P::spin(patience, opens) {
                 Some(place) if place.is_open() => {
                     if self.enter(place) {
-                        return Ok(());
+                        return true;
                     }
                     true
                 }
@@ -72,24 +77,25 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
                 break;
             }
         }
-        self.read_in_turn(until)
+        false
     }
 
     /// A reader waits in the queue of `sem`, and goes in by the gate when it looks and finds it
     /// open.
     fn read_in_turn(&self, until: Until<'_, P>) -> Result<(), GaveUp> {
-        let reads = Reads { lock: self, want: Want(&self.sem), by_gate: Cell::new(false) };
-        match turn::acquire(&reads, until) {
-            Ok(()) if reads.by_gate.get() => Ok(()),
-            Ok(()) => {
-                self.seen();
-                Ok(())
-            }
-            Err(why) => {
-                self.open_what_was_left();
-                Err(why)
-            }
+        let by_gate = Cell::new(false);
+        let waited = turn::acquire(&Reads::new(self, &by_gate), until);
+        self.in_turn(waited, by_gate.get())
+    }
+
+    /// A reader's wait has ended: if well, it is inside, by the gate, or holds `sem`.
+    pub(super) fn in_turn(&self, waited: Result<(), GaveUp>, by_gate: bool) -> Result<(), GaveUp> {
+        if waited.is_err() {
+            self.open_what_was_left();
+        } else if !by_gate {
+            self.seen();
         }
+        waited
     }
 
     /// A waiter has given up, for which the gate was perhaps left closed.
@@ -143,7 +149,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         self.set_place(place.closed());
         // {gate; fence; read counters} against {counter; fence; read gate} of a reader that comes.
         P::fence();
-        match Self::drained(place, until) {
+        match self.drained(place, until) {
             Ok(came) => {
                 self.reads.store(came.wrapping_sub(self.came.load(Relaxed)), Relaxed);
                 self.came.store(came, Relaxed);
@@ -159,10 +165,16 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     }
 
     /// Waits until no reader is inside. Returns how many have come.
-    fn drained(place: Place, until: Until<'_, P>) -> Result<u32, GaveUp> {
+    fn drained(&self, place: Place, until: Until<'_, P>) -> Result<u32, GaveUp> {
         let none_inside = || {
             let (inside, came) = place.total::<P>();
-            (inside == 0).then_some(came)
+            if inside != 0 {
+                None
+            } else if Y::PAST {
+                self.held(place)
+            } else {
+                Some(came)
+            }
         };
         // Not longer: nobody knows whether they run.
         let patience = Patience::ns(P::spin_budget().min(turn::BLIND_NS)).until(until.wake_time()).courteous();
@@ -210,15 +222,30 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     }
 }
 
+impl<P: Platform, Y: Policy> Shares for Reads<'_, P, Y> {
+    fn go_in_beside(&self, may: &impl Fn() -> bool) -> bool {
+        if !self.lock.place().is_apart() {
+            return self.want.go_in_beside(may);
+        }
+        let inside = may() && self.lock.enter_past();
+        self.by_gate.set(inside);
+        inside
+    }
+}
+
 /// A reader that waits in the queue of `sem`.
-struct Reads<'a, P: Platform, Y: Policy> {
+pub(super) struct Reads<'a, P: Platform, Y: Policy> {
     lock: &'a RawApartRwSem<P, Y>,
     want: Want<'a, P, false>,
     /// It is inside; else, when the wait has ended well, it holds `sem`.
-    by_gate: Cell<bool>,
+    by_gate: &'a Cell<bool>,
 }
 
-impl<P: Platform, Y: Policy> Reads<'_, P, Y> {
+impl<'a, P: Platform, Y: Policy> Reads<'a, P, Y> {
+    pub(super) fn new(lock: &'a RawApartRwSem<P, Y>, by_gate: &'a Cell<bool>) -> Self {
+        Self { lock, want: Want(&lock.sem), by_gate }
+    }
+
     fn enters(&self) -> bool {
         let place = self.lock.place();
         // A writer that is owed a wake-up goes without: a thread that looks may not wake, and it
