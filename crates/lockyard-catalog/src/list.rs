@@ -58,9 +58,10 @@ const fn rwsem(policy: &'static str, about: &'static str) -> Entry {
     Entry::new("rwsem", Family::Rw, about).policy(policy).absent(Absent::Kept)
 }
 
-/// A writer that waits for the readers inside has the lock, whether or not it comes.
+/// A writer that waits for the readers inside has the lock, whether or not it comes. A reader that
+/// looks at the gate in vain wakes no writer: its timer does.
 const fn apart_rwsem(name: &'static str, about: &'static str) -> Entry {
-    Entry::new(name, Family::Rw, about).absent(Absent::Kept).waits(Waits::Turns)
+    Entry::new(name, Family::Rw, about).absent(Absent::Kept).waits(Waits::Handoff)
 }
 
 /// As [`rwsem`].

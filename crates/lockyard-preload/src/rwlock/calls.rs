@@ -18,7 +18,7 @@ use crate::{thread, watch};
 macro_rules! calls {
     ($(
         $doc:literal $name:ident, $slow:ident, $for:ident, $rest:ident:
-        $fast:ident, $told:ident, $method:ident, $patience:ident, $shared:literal;
+        $fast:ident, $told:ident, $method:ident, $patience:ident, $shared:literal, $wait:literal;
     )*) => {$(
         #[doc = $doc]
         ///
@@ -27,7 +27,7 @@ macro_rules! calls {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(rwlock: *mut pthread_rwlock_t) -> c_int {
             // SAFETY: a rwlock, as in C.
-            if unsafe { RwlockObject::$fast(rwlock) || $shared && RwlockObject::read_moving(rwlock) } {
+            if unsafe { RwlockObject::$fast(rwlock) || $shared && RwlockObject::read_moving(rwlock, $wait) } {
                 return 0;
             }
             // SAFETY: as above.
@@ -61,13 +61,13 @@ macro_rules! calls {
 
 calls! {
     "See `pthread_rwlock_rdlock(3p)`." pthread_rwlock_rdlock, rdlock_slow, rdlock_for, rdlock_rest:
-        read_fast, read_told, read, Forever, true;
+        read_fast, read_told, read, Forever, true, true;
     "See `pthread_rwlock_tryrdlock(3p)`." pthread_rwlock_tryrdlock, tryrdlock_slow, tryrdlock_for, tryrdlock_rest:
-        read_fast, read_told, read, None, true;
+        read_fast, read_told, read, None, true, false;
     "See `pthread_rwlock_wrlock(3p)`." pthread_rwlock_wrlock, wrlock_slow, wrlock_for, wrlock_rest:
-        write_fast, write_told, write, Forever, false;
+        write_fast, write_told, write, Forever, false, true;
     "See `pthread_rwlock_trywrlock(3p)`." pthread_rwlock_trywrlock, trywrlock_slow, trywrlock_for, trywrlock_rest:
-        write_fast, write_told, write, None, false;
+        write_fast, write_told, write, None, false, false;
 }
 
 macro_rules! timed_calls {

@@ -105,20 +105,23 @@ impl RwlockObject {
         (object.shared.load(Relaxed) == 0).then_some((object, kind))
     }
 
-    /// Takes a lock for reading that readers hold who are apart, or nobody.
+    /// Takes a lock for reading that readers hold which are apart, or nobody. It may wait for 20 µs,
+    /// if it is `patient`.
     ///
     /// # Safety
     /// As [`RwlockObject::ours`].
     #[inline(always)]
-    pub(super) unsafe fn read_moving(rwlock: *mut pthread_rwlock_t) -> bool {
+    pub(super) unsafe fn read_moving(rwlock: *mut pthread_rwlock_t, patient: bool) -> bool {
         // SAFETY: the caller's promise.
         let Some((object, kind)) = (unsafe { Self::moving(rwlock) }) else { return false };
+        let holds = &thread::block().holds;
+        let may = patient && !holds.contains(rwlock.addr());
         let taken = match kind {
-            RwlockKind::PerCpu => object.under::<PerCpu>().read_fast(),
-            _ => object.under::<ReadMostly>().read_fast(),
+            RwlockKind::PerCpu => object.under::<PerCpu>().read_fast(may),
+            _ => object.under::<ReadMostly>().read_fast(may),
         };
         if taken {
-            thread::block().holds.add(object.address());
+            holds.add(rwlock.addr());
         }
         taken
     }
@@ -169,9 +172,9 @@ impl<Y: Form> Moving<Y> {
 
     /// A thread need not settle for that: it waits for nobody.
     #[inline(always)]
-    fn read_fast(&self) -> bool {
+    fn read_fast(&self, may: bool) -> bool {
         match self.far() {
-            Some(lock) => lock.try_read_apart(),
+            Some(lock) => lock.try_read_apart(may),
             None => !Y::AT_ONCE && !self.near().is_locked() && self.try_read(),
         }
     }

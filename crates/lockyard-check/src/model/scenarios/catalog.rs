@@ -157,11 +157,7 @@ fn shared<L: Shared<P = Loom> + 'static>(entry: &Entry) -> Vec<Scenario> {
     let mut list = Vec::new();
     for &(mode, machine) in modes(entry) {
         let of = Of { lock, machine, mode };
-        list.push(of.contend::<L>(&[W, W]));
-        // A reader in the queue that looks at the gate in vain wakes no writer: its timer does.
-        if mode != "untimed" || entry.name != "read-mostly-restless" {
-            list.push(of.contend::<L>(&[W, R]));
-        }
+        list.extend([of.contend::<L>(&[W, R]), of.contend::<L>(&[W, W])]);
         // A downgrade is a release, and another follows: who was woken by the first may doze.
         if mode != "untimed" {
             list.extend([

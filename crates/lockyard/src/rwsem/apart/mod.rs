@@ -228,8 +228,8 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     #[inline]
     pub fn read_acquire(&self) {
         match self.first_look() {
-            First::In => {}
-            First::Many(place) => self.look_round(place),
+            First::Many(place) if !self.look_round(place) => self.read_acquire(),
+            First::In | First::Many(_) => {}
             First::Beside => self.beside(),
             First::Blocked => self.read_forever(true),
             First::Shut => self.read_forever(false),

@@ -155,14 +155,14 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     }
 
     /// A reader that is in looks whether so many share a counter that each CPU should have one, and
-    /// whether there are more than can be counted.
+    /// whether there are more than can be counted. `false`: it had to leave.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_round(&self, place: Place) {
+    pub(super) fn look_round(&self, place: Place) -> bool {
         self.end_counting(place);
         let reads = place.total::<P>().1.wrapping_sub(self.came.load(Relaxed)) / MANY_FOR_EACH_CPU;
         if place.is_by_cpu() || reads < P::cpu_end().max(self.enough.load(Relaxed)) {
-            return;
+            return true;
         }
         place.leave::<P>(place.near::<P>());
         // As in `go_apart`.
@@ -170,7 +170,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
             self.ask_later();
             // Not again before as many reads.
             self.came.store(place.total::<P>().1, Relaxed);
-            return self.read_acquire();
+            return false;
         }
         let place = self.place();
         if place.is_apart() && !place.is_by_cpu() {
@@ -178,6 +178,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         }
         // SAFETY: acquired above.
         unsafe { self.join() };
+        true
     }
 
     /// A reader that is in looks whether there are more than can be counted.
