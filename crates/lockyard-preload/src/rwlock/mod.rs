@@ -10,8 +10,8 @@
 //! | 36–39 | | generation: see `fork` |
 //! | 40–43 | | class, for statistics |
 //! | 44–47 | | when readers were last let past waiting writers: see `reservation` |
-//! | 48–51 | `__flags`: the kind | the same |
-//! | 52–55 | | where the lock has moved to: see `moving` |
+//! | 48–51 | `__flags`: the kind | bits 0–15: the same; above: where the lock has moved to, see `moving` |
+//! | 52–55 | padding, which an initialiser may leave as it is | unused |
 //!
 //! # Kinds
 //!
@@ -53,6 +53,8 @@ use reservation::{Came, Reservation};
 
 /// Writers preferred, and readers must not recur.
 const NONRECURSIVE: u32 = 2;
+/// The bits of the kind.
+const KIND: u32 = 0xffff;
 
 /// A `pthread_rwlock_t` of ours.
 #[repr(C, align(8))]
@@ -64,7 +66,7 @@ struct RwlockObject {
     class: AtomicU32,
     reservation: Reservation,
     kind: AtomicU32,
-    moved: AtomicU32,
+    padding: AtomicU32,
 }
 
 const _: () = {
@@ -206,7 +208,7 @@ impl RwlockObject {
             return if matches!(patience, Patience::None) { EBUSY } else { EDEADLK };
         }
         self.settle(lock);
-        let strict = self.kind.load(Relaxed) == NONRECURSIVE;
+        let strict = self.kind.load(Relaxed) & KIND == NONRECURSIVE;
         let patient = !matches!(patience, Patience::None);
         let recurs = me.holds.contains(address);
         if patient && !recurs {

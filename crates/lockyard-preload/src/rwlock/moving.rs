@@ -2,8 +2,8 @@
 //! readers share nothing while writers are rare. `LOCKYARD_RWLOCK=percpu-rwsem`: each object does,
 //! with its first read.
 //!
-//! That lock has 128 bytes, the object 56. So it is one of a table, and the object's last word says
-//! which: 0, none. A thread that holds the rwsem of the object for writing sets it, while nobody
+//! That lock has 128 bytes, the object 56. So it is one of a table, and the object says which, in
+//! `moved`; 0: none. A thread that holds the rwsem of the object for writing sets it, while nobody
 //! else holds. From then on all threads use the lock of the table, and one that takes the rwsem
 //! finds that out, releases it, and goes on there.
 //!
@@ -33,8 +33,8 @@ use lockyard::platform::linux::Linux;
 use lockyard::rwsem::RawRwSem;
 use lockyard::rwsem::apart::{Embedded, EmbeddedAlways, Policy, RawApartRwSem};
 
-use super::RwlockObject;
 use super::lock::Lock;
+use super::{KIND, RwlockObject};
 use crate::config;
 use crate::deadline::Deadline;
 use crate::policies::RwlockKind;
@@ -93,6 +93,19 @@ impl Form for EmbeddedAlways {
     }
 }
 
+impl RwlockObject {
+    #[inline(always)]
+    pub(super) fn moved(&self) -> u32 {
+        self.kind.load(Relaxed) >> KIND.count_ones()
+    }
+
+    /// For the thread that holds the rwsem to write, or destroys the object: the kind does not
+    /// change.
+    fn move_to(&self, moved: u32) {
+        self.kind.store(self.kind.load(Relaxed) & KIND | moved << KIND.count_ones(), Relaxed);
+    }
+}
+
 /// The fast paths, of processes in which nobody wants to be told.
 impl RwlockObject {
     /// # Safety
@@ -105,8 +118,8 @@ impl RwlockObject {
         (object.shared.load(Relaxed) == 0).then_some((object, kind))
     }
 
-    /// Takes a lock for reading that readers hold which are apart, or nobody. It may wait for 20 µs,
-    /// if it is `patient`.
+    /// Takes a lock for reading that readers hold which are apart, or nobody. It may wait for
+    /// 20 µs, if it is `patient`.
     ///
     /// # Safety
     /// As [`RwlockObject::ours`].
@@ -167,7 +180,7 @@ impl<Y: Form> Moving<Y> {
 
     #[inline(always)]
     fn far(&self) -> Option<&'static Far<Y>> {
-        Y::table().locks.get((self.0.moved.load(Relaxed) as usize).wrapping_sub(1))
+        Y::table().locks.get((self.0.moved() as usize).wrapping_sub(1))
     }
 
     /// A thread need not settle for that: it waits for nobody.
@@ -228,7 +241,7 @@ impl<Y: Form> Moving<Y> {
         let Some(place) = Y::table().take() else { return };
         if self.near().write_pressing() {
             if self.far().is_none() {
-                self.0.moved.store(place as u32 + 1, Relaxed);
+                self.0.move_to(place as u32 + 1);
             } else {
                 Y::table().give_back(place);
             }
@@ -349,10 +362,10 @@ impl<Y: Form> Lock for Moving<Y> {
     unsafe fn retire(&self) {
         self.0.settle(self);
         let Some(lock) = self.far() else { return };
-        let place = self.0.moved.load(Relaxed) as usize - 1;
+        let place = self.0.moved() as usize - 1;
         // SAFETY: the caller's promise.
         if unsafe { lock.retire() } {
-            self.0.moved.store(0, Relaxed);
+            self.0.move_to(0);
             Y::table().give_back(place);
         }
     }

@@ -53,7 +53,7 @@ fn a_lock_moves_and_its_place_is_used_again() {
         for (number, object) in objects.iter().enumerate() {
             let lock = object.under::<L>();
             assert_eq!(object.read(lock, Patience::Forever, 0), 0);
-            assert_eq!(object.moved.load(Relaxed) != 0, number < moving::PLACES, "{number}");
+            assert_eq!(object.moved() != 0, number < moving::PLACES, "{number}");
             assert_eq!(object.read(lock, Patience::Forever, 0), 0, "once more");
             assert_eq!((object.write(lock, Patience::None, 0), object.unlock(lock)), (EBUSY, 0));
             assert_eq!((object.write(lock, Patience::None, 0), object.unlock(lock)), (EBUSY, 0));
@@ -63,7 +63,7 @@ fn a_lock_moves_and_its_place_is_used_again() {
         for object in &objects {
             // SAFETY: nobody uses it.
             unsafe { object.under::<L>().retire() };
-            assert_eq!(object.moved.load(Relaxed), 0);
+            assert_eq!(object.moved(), 0);
         }
     }
 }

@@ -173,7 +173,8 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         self.shifting.store(0, Relaxed);
         self.writers.store(0, Relaxed);
         let place = self.place();
-        if !written && place.is_closed() && place.is_open_past() {
+        // (Held or not: a writer of the parent may have been about to look again.)
+        if !written && place.is_closed() {
             self.set_place(place.opened());
         }
     }
