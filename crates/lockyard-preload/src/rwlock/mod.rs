@@ -21,9 +21,9 @@
 //! | 2 (writers preferred, not recursive) | a waiting writer keeps readers out | the plain lock, which does so as well |
 //!
 //! So a program in which one reader waits for another goes on, and writers are not starved. A lock
-//! of kind 0 or 1 that readers hold can be had by `tryrdlock`, as on glibc. With the default lock
-//! and with `LOCKYARD_RWLOCK=qrw` a running reader may also pass a waiting writer of kind 2 for a
-//! turn, 0.4 ms.
+//! of kind 0 or 1 that readers hold can be had by `tryrdlock`, as on glibc (but see `moving`). With
+//! the default lock and with `LOCKYARD_RWLOCK=qrw` a running reader may also pass a waiting writer
+//! of kind 2 for a turn, 0.4 ms.
 //!
 //! Process-shared ones are glibc's. `lock` has the locks that may be under the object, `calls` the
 //! functions that C calls.

@@ -19,10 +19,18 @@
 //! or looks for it. In the first two cases it sees the last value. In the third it may read 0, and
 //! looks again when it holds the rwsem.
 //!
-//! **Bound.** Where [`PLACES`] locks have moved, no other does. Memory: 128 bytes each.
+//! **Bound.** Where [`PLACES`] locks have moved, no other does. Memory: 128 bytes each. A place is
+//! lost, in this process and its children, if its object is never destroyed; if it is destroyed
+//! while a thread holds it, or is about to end its release as a writer; or if a fork comes between
+//! two steps of the reader that takes it.
+//!
+//! **Tries.** `tryrdlock` may fail, with no writer there, while a reader moves the object or
+//! changes where readers are counted.
+//!
+//! **Full.** Of 2³⁰ reads at a time no writer enters any more, where glibc refuses 2²⁸ (`EAGAIN`).
 //!
 //! **fork.** In the child, a thread that is the first to touch the object takes back what a thread
-//! of the parent held between two steps: the object says whether a thread holds it to write.
+//! of the parent held of it between two steps: the object says whether a thread holds it to write.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering::*};

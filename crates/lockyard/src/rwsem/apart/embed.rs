@@ -192,7 +192,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
             self.set_place(Place::COUNTED);
             place.give_back::<P>();
         }
-        for word in [&self.seen, &self.enough] {
+        for word in [&self.seen, &self.enough, &self.shifting] {
             word.store(0, Relaxed);
         }
         true
