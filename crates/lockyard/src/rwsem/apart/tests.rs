@@ -166,3 +166,25 @@ fn a_try_passes_a_press_and_no_reservation() {
         lock.sem.count.fetch_and(!bits, SeqCst);
     }
 }
+
+/// A writer of the parent had marked the gate held, and not yet looked again: in the child the next
+/// writer came in beside a reader.
+#[test]
+fn a_child_looks_again_where_a_writer_of_the_parent_was_about_to() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = RawApartRwSem::<Tireless, EmbeddedAlways>::new();
+    read(&lock);
+    lock.read_acquire();
+    assert!(lock.is_apart() && lock.sem.try_write_acquire());
+    assert!(lock.try_read_again(), "past a writer that waits");
+    lock.set_place(lock.place().held());
+    assert!(!lock.try_read_again(), "past one that may hold");
+    // SAFETY: no other thread is there.
+    unsafe { lock.forget_others(false) };
+    assert!(!lock.try_write_acquire(), "a writer beside a reader");
+    for _ in 0..2 {
+        // SAFETY: acquired above.
+        unsafe { lock.read_release() };
+    }
+    assert!(lock.try_write_acquire());
+}
