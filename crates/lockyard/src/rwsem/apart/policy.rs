@@ -68,7 +68,7 @@ impl Policy for Always {
 /// If no writer comes: after so many times as many reads a reader changes the place itself.
 pub(super) const WITHOUT_A_WRITER: u32 = 4;
 /// How often that doubles, once for each reader that could not.
-pub(super) const FAILED_MOST: u32 = 14;
+pub(super) const FAILED_MOST: u32 = 6;
 /// So many times as many reads as CPUs between two closings: a counter for each CPU pays.
 pub(super) const MANY_FOR_EACH_CPU: u32 = 32;
 /// With fewer last-level caches than this there is always a counter for each CPU.

@@ -236,6 +236,8 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     /// Writers are not rare: readers are in `sem` from now on.
     fn come_together(&self, place: Place) {
         P::count(Event::RwsemTogether, 1);
+        // What a reader has said late of the time before.
+        self.seen.store(0, Relaxed);
         self.set_place(Place::COUNTED);
         place.give_back::<P>();
         self.ask_later();
