@@ -17,20 +17,21 @@ fn alone(name: &'static str, test: fn()) {
 
 type Lock = RawApartRwSem<Linux>;
 
-/// Two threads read, now and then at the same time, until readers are apart.
+/// Reads beside a read, and a write: until readers are apart.
 fn go_apart(lock: &Lock) {
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while !lock.is_apart() {
-                    lock.read_acquire();
-                    std::thread::yield_now();
-                    // SAFETY: acquired above.
-                    unsafe { lock.read_release() };
-                }
-            });
+    while !lock.is_apart() {
+        lock.read_acquire();
+        for _ in 0..64 {
+            lock.read_acquire();
+            // SAFETY: acquired above.
+            unsafe { lock.read_release() };
         }
-    });
+        // SAFETY: acquired above.
+        unsafe { lock.read_release() };
+        lock.write_acquire();
+        // SAFETY: acquired above.
+        unsafe { lock.write_release() };
+    }
 }
 
 /// A reader that waits for the one beside it never has to wait for it to leave: such a reader gives
