@@ -10,7 +10,7 @@
 //! | 36–39 | | generation: see `fork` |
 //! | 40–43 | | class, for statistics |
 //! | 44–47 | | when readers were last let past waiting writers: see `reservation` |
-//! | 48–51 | `__flags`: the kind | bits 0–15: the same; above: where the lock has moved to, see `moving` |
+//! | 48–51 | `__flags`: the kind | bits 0–15: the same; above: `moved`, see `moving` |
 //! | 52–55 | padding, which an initialiser may leave as it is | unused |
 //!
 //! # Kinds

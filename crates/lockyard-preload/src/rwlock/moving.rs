@@ -7,10 +7,10 @@
 //! else holds. From then on all threads use the lock of the table, and one that takes the rwsem
 //! finds that out, releases it, and goes on there.
 //!
-//! | word | set by | cleared by | legal not to |
-//! |---|---|---|---|
-//! | `moved` | a reader that has the rwsem to write | `pthread_rwlock_destroy` | set it: the object stays a rwsem. Clear it: the place in the table is lost |
-//! | `taken` | the same reader, before it | the same call, after it | – |
+//! * `moved`: a reader that has the rwsem to write sets it; `pthread_rwlock_destroy` clears it.
+//!   Legal not to: set it: the object stays a rwsem. Clear it: the place in the table is lost.
+//! * `taken`: a bit for each place. That reader sets it before, and clears it if it fails; the same
+//!   call clears it after.
 //!
 //! Of 16 readers that find others inside, one tries that: it keeps others out for 20 µs at most,
 //! until those inside have left, or gives up.
@@ -21,8 +21,8 @@
 //!
 //! **Bound.** Where [`PLACES`] locks have moved, no other does. Memory: 128 bytes each. A place is
 //! lost, in this process and its children, if its object is never destroyed; if it is destroyed
-//! while a thread holds it, or is about to end its release as a writer; or if a fork comes between
-//! two steps of the reader that takes it.
+//! while a thread holds it, or while a writer is stopped for 10 ms in its release; or if a fork
+//! comes between two steps of the reader that takes it.
 //!
 //! **Tries.** `tryrdlock` may fail, with no writer there, while a reader moves the object or
 //! changes where readers are counted.
@@ -39,7 +39,7 @@ use libc::pthread_rwlock_t;
 use lockyard::cancel::Until;
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::RawRwSem;
-use lockyard::rwsem::apart::{Embedded, EmbeddedAlways, Policy, RawApartRwSem};
+use lockyard::rwsem::apart::{Always, Embedded, Learned, Policy, RawApartRwSem};
 
 use super::lock::Lock;
 use super::{KIND, RwlockObject};
@@ -85,18 +85,18 @@ pub(super) trait Form: Policy {
     fn table() -> &'static Table<Self>;
 }
 
-impl Form for Embedded {
+impl Form for Embedded<Learned> {
     const ONE_IN: u32 = 16;
     fn table() -> &'static Table<Self> {
-        static TABLE: Table<Embedded> = Table::new();
+        static TABLE: Table<Embedded<Learned>> = Table::new();
         &TABLE
     }
 }
 
-impl Form for EmbeddedAlways {
+impl Form for Embedded<Always> {
     const ONE_IN: u32 = 1;
     fn table() -> &'static Table<Self> {
-        static TABLE: Table<EmbeddedAlways> = Table::new();
+        static TABLE: Table<Embedded<Always>> = Table::new();
         &TABLE
     }
 }
@@ -178,8 +178,8 @@ impl RwlockObject {
 #[repr(transparent)]
 pub(super) struct Moving<Y>(RwlockObject, PhantomData<Y>);
 
-pub(super) type ReadMostly = Moving<Embedded>;
-pub(super) type PerCpu = Moving<EmbeddedAlways>;
+pub(super) type ReadMostly = Moving<Embedded<Learned>>;
+pub(super) type PerCpu = Moving<Embedded<Always>>;
 
 impl<Y: Form> Moving<Y> {
     fn near(&self) -> &RawRwSem<Linux> {
@@ -369,6 +369,9 @@ impl<Y: Form> Lock for Moving<Y> {
 
     unsafe fn retire(&self) {
         self.0.settle(self);
+        if self.is_write_locked() {
+            return;
+        }
         let Some(lock) = self.far() else { return };
         let place = self.0.moved() as usize - 1;
         // SAFETY: the caller's promise.

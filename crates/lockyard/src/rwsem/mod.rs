@@ -12,15 +12,16 @@
 //! | count, 1 | the kernel's mark of a queue | nobody | – | – |
 //! | count, 2 [`HANDOFF`] | only the first waiter enters | the first waiter, when its turn is over; under the wait lock a newcomer for a late first waiter, the new owner for one with a rank, a fair release | the first waiter, when it leaves with the lock; the waiter that empties the queue; the thread that ends the reservation | set it while the first waiter runs |
 //! | count, 3 [`LISTENING`] | the next release wakes the first waiter | the first waiter, in the step in which its try fails; the new owner for the next waiter; a fair release | the release that wakes; the first waiter, when it leaves with the lock; the waiter that empties the queue | set it: the first waiter then sleeps to its timer |
-//! | count, 4 [`PENDING`] | no reader enters but the first waiter: a thread spins to write a lock that readers hold | the writer at the head of the spin queue; a reader that would change the lock (`apart`) | the same, when it stops spinning; a reader that finds it 1 ms old | set it: the writer then queues |
+//! | count, 4 [`PENDING`] | no reader enters but the first waiter: a writer spins for a lock that readers hold | the writer at the head of the spin queue | the same, when it stops spinning; a reader that finds it 1 ms old | set it: the writer then queues |
 //! | count, 5–7 `ASKS` | for how many first waiters `LISTENING` was set, mod 8: see `embed` | with `LISTENING`; the first waiter, if it leaves without the lock and leaves `LISTENING` to the next | with `LISTENING`; a write release | – |
 //! | count, 8–62 | readers, in units of [`BIAS`], that hold the lock **or test** | that reader | that reader | – |
 //! | count, 63 [`READFAIL`] | *full*: no reader enters | the addition that makes 2⁵⁵ readers | the subtraction that goes below | – |
-//! | `pressed_at` | when `PENDING` was set, in units of 1,024 ns, mod 2³² | the thread that sets `PENDING`, before | – | – |
+//! | `pressed_at` | when `PENDING` was set, in units of 1,024 ns, mod 2³² | the writer, before it sets `PENDING` | – | – |
 //! | `wait_lock` | guards the queue | waiters, newcomers, fair releases, the thread that ends a reservation | the same | – |
 //! | `queue`, `osq` | the waiters, and the threads that spin before they queue | waiters; spinners | the same | – |
 //!
-//! A waiter is not in `count`: threads that run are not slowed down by threads that sleep.
+//! A waiter is not in `count`: threads that run are not slowed down by threads that sleep. A reader
+//! that would change what the lock is (`apart`) presses as a writer does, outside the spin queue.
 //!
 //! # States
 //!

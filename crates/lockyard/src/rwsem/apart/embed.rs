@@ -8,7 +8,7 @@
 //!
 //! | `gate` | event | next |
 //! |---|---|---|
-//! | closed | a reader adds itself, and finds it open, or closed and not held | the same: it is inside |
+//! | closed | a reader adds itself, and finds it not held | the same: it is inside |
 //! | closed | the sum is 0 | held |
 //! | held | a reader adds itself | the same: it takes itself out, and waits |
 //! | held | the sum, read again, is not 0 | closed: the writer waits on |
@@ -28,7 +28,7 @@
 use core::cell::Cell;
 
 use super::place::Place;
-use super::policy::LOOK_EVERY;
+use super::policy::{LOOK_EVERY, RETIRE_NS};
 use super::wait::Reads;
 use super::{Entry, Policy, READERS, RawApartRwSem};
 use crate::cancel::{GaveUp, Until};
@@ -179,11 +179,16 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         }
     }
 
-    /// The lock is as new, if nobody holds it; `false`: somebody does.
+    /// The lock is as new, if nobody holds it; `false`: somebody does. It waits for a writer to end
+    /// its release, which has opened the gate to the last reader: for 10 ms at most.
     ///
     /// # Safety
     /// No thread uses the lock, but in a release that is detached.
     pub unsafe fn retire(&self) -> bool {
+        let end = P::now() + RETIRE_NS;
+        while self.sem.is_write_locked() && P::now() < end {
+            P::park(&self.shifting, self.shifting.load(Relaxed), Some(P::now() + RETIRE_NS / 100));
+        }
         if self.is_locked() {
             return false;
         }

@@ -50,7 +50,8 @@
 //! *Share.* A writer that leaves, or downgrades, after 64 reads (`seen`) changes the place. If none
 //! does, a reader after 256 presses: it keeps readers out of `sem` that come, and spins for 20 µs
 //! at most until those inside have left. It then holds `sem` to write, changes the place, and is
-//! inside. If it fails it takes `sem` to read, and the next one presses after twice as many.
+//! inside. If it fails it takes `sem` to read, and the next one presses after twice as many, up to
+//! 16,384.
 //! By CPU, a reader that is inside leaves, and takes the lock to write, in 20 µs or not.
 //!
 //! A reader that finds the gate closed spins while the writer runs. Then it queues for `sem`, and
@@ -128,7 +129,7 @@ use crate::cancel::{GaveUp, Until};
 use crate::platform::{ConstPlatform, ConstZero, Ordering::*, Platform, Word};
 
 use place::Place;
-pub use policy::{Always, Embedded, EmbeddedAlways, Learned, Policy};
+pub use policy::{Always, Embedded, Learned, Policy};
 
 /// A word on a line that is hardly ever written.
 #[derive(Debug, Default)]

@@ -5,6 +5,7 @@
 //! read for each counter between two of them.
 
 use core::fmt::Debug;
+use core::marker::PhantomData;
 
 /// When the readers of a lock go apart, and when they come together again.
 pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
@@ -31,29 +32,6 @@ impl Policy for Learned {
     const POOR: u32 = 8;
 }
 
-/// As [`Learned`], where readers recur.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Embedded;
-
-impl Policy for Embedded {
-    const ENOUGH: u32 = Learned::ENOUGH;
-    const FEW: u32 = Learned::FEW;
-    const POOR: u32 = Learned::POOR;
-    const PAST: bool = true;
-}
-
-/// As [`Always`], where readers recur.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EmbeddedAlways;
-
-impl Policy for EmbeddedAlways {
-    const ENOUGH: u32 = Always::ENOUGH;
-    const AT_ONCE: bool = Always::AT_ONCE;
-    const FEW: u32 = Always::FEW;
-    const POOR: u32 = Always::POOR;
-    const PAST: bool = true;
-}
-
 /// From the first read, and for ever: the kernel's percpu-rwsem.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Always;
@@ -63,6 +41,18 @@ impl Policy for Always {
     const AT_ONCE: bool = true;
     const FEW: u32 = 0;
     const POOR: u32 = u32::MAX;
+}
+
+/// As `Y`, where readers recur.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Embedded<Y>(PhantomData<Y>);
+
+impl<Y: Policy> Policy for Embedded<Y> {
+    const ENOUGH: u32 = Y::ENOUGH;
+    const AT_ONCE: bool = Y::AT_ONCE;
+    const FEW: u32 = Y::FEW;
+    const POOR: u32 = Y::POOR;
+    const PAST: bool = true;
 }
 
 /// If no writer comes: after so many times as many reads a reader changes the place itself.
@@ -84,3 +74,5 @@ pub(super) const ENOUGH_MOST: u32 = 1 << 20;
 pub(super) const ENOUGH_AGAIN: u32 = 8;
 /// A reader that would have a counter for each CPU waits so long for those inside, in nanoseconds.
 pub(super) const SHIFT_NS: u64 = 20_000;
+/// A lock that is destroyed waits so long for a writer to end its release, in nanoseconds.
+pub(super) const RETIRE_NS: u64 = 10_000_000;

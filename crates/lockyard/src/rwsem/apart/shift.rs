@@ -30,19 +30,6 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         }
     }
 
-    /// Whether so many reads were seen that the caller is to change the place; nobody else does.
-    pub(super) fn may_shift(&self, seen: u32) -> bool {
-        let shifting = self.shifting.load(Relaxed);
-        let times = if Y::AT_ONCE { 1 } else { WITHOUT_A_WRITER << (shifting >> 1).min(FAILED_MOST) };
-        let mine = seen >= self.enough().saturating_mul(times)
-            && shifting & 1 == 0
-            && self.shifting.compare_exchange(shifting, shifting | 1, Relaxed, Relaxed).is_ok();
-        if mine {
-            self.seen.store(0, Relaxed);
-        }
-        mine
-    }
-
     /// The same, a reader that changes no place. Returns how many there were since the last write;
     /// 0 if it is apart.
     pub(super) fn seen(&self) -> u32 {
@@ -54,6 +41,19 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         let seen = self.seen.load(Relaxed).saturating_add(1);
         self.seen.store(seen, Relaxed);
         seen
+    }
+
+    /// Whether so many reads were seen that the caller is to change the place; nobody else does.
+    pub(super) fn may_shift(&self, seen: u32) -> bool {
+        let shifting = self.shifting.load(Relaxed);
+        let times = if Y::AT_ONCE { 1 } else { WITHOUT_A_WRITER << (shifting >> 1).min(FAILED_MOST) };
+        let mine = seen >= self.enough().saturating_mul(times)
+            && shifting & 1 == 0
+            && self.shifting.compare_exchange(shifting, shifting | 1, Relaxed, Relaxed).is_ok();
+        if mine {
+            self.seen.store(0, Relaxed);
+        }
+        mine
     }
 
     /// A writer leaves, readers are not apart, and some were beside others since the last write.

@@ -131,6 +131,22 @@ fn a_reader_that_cannot_part_them_asks_later() {
     assert!(lock.is_apart());
 }
 
+/// Readers that have left when one of them presses are apart afterwards.
+#[test]
+fn a_press_parts_readers_that_no_writer_meets() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = RawApartRwSem::<Tireless>::new();
+    assert!(lock.may_shift(4 * Learned::ENOUGH) && !lock.may_shift(u32::MAX), "one at a time");
+    assert!(lock.shift() && lock.is_apart());
+    assert_eq!(lock.shifting.load(SeqCst), 0);
+    // SAFETY: `shift` has acquired it.
+    unsafe { lock.join() };
+    assert!(lock.readers_apart() == 1 && !lock.sem.is_locked());
+    // SAFETY: `join` holds it for reading.
+    unsafe { lock.read_release() };
+    assert!(!lock.is_locked());
+}
+
 /// A lock whose writers downgrade took no notice of writes.
 #[test]
 fn a_downgrade_is_a_write() {
@@ -172,7 +188,7 @@ fn a_try_passes_a_press_and_no_reservation() {
 #[test]
 fn a_child_looks_again_where_a_writer_of_the_parent_was_about_to() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let lock = RawApartRwSem::<Tireless, EmbeddedAlways>::new();
+    let lock = RawApartRwSem::<Tireless, Embedded<Always>>::new();
     read(&lock);
     lock.read_acquire();
     assert!(lock.is_apart() && lock.sem.try_write_acquire());
