@@ -4,7 +4,7 @@
 //! | variable | values | default |
 //! |---|---|---|
 //! | `LOCKYARD_MUTEX` | `mutex`, `spin`, `hq`, `rt`, `glibc` | `mutex` |
-//! | `LOCKYARD_RWLOCK` | `rwsem[:POLICY]`, `read-mostly`, `percpu-rwsem`, `qrw`, `glibc` | `rwsem` |
+//! | `LOCKYARD_RWLOCK` | `rwsem[:NAME]`, `read-mostly`, `percpu-rwsem`, `qrw`, `glibc` | `rwsem` |
 //! | `LOCKYARD_SPIN` | `spin`, `hq`, `glibc` | `spin` |
 //! | `LOCKYARD_SEM` | `lockyard`, `glibc` | `lockyard` |
 //!
