@@ -3,7 +3,8 @@
 //! A thread notes each lock that it holds ([`Held`]), as a rule without the time: a clock for every
 //! acquisition would cost more than the acquisition. The time is noted
 //!
-//! * of about one acquisition in 64, for the distribution;
+//! * of about one in 64 of a thread's first [`EARLY`] acquisitions of a class, one in 256 after, for
+//!   the distribution;
 //! * of one that ends a wait, whose end is known anyway, and of one that finds others queued;
 //! * by the first thread that has to wait for it: the waiter writes it into the holder's note; for
 //!   a waiter that sleeps at a condition variable the thread does that signals it.
@@ -55,6 +56,9 @@ const SAMPLED: u64 = 1 << 62;
 pub(crate) const AWAITED: u64 = 1 << 61;
 /// The note has been moved to another place.
 const MOVED: u64 = u64::MAX;
+/// After so many acquisitions of a class a thread has enough holds in the distribution: with the
+/// clock as often as at first, a third of what counting costs would be that.
+const EARLY: u64 = 4_096;
 /// How often a waiter looks for the holder's note: longer than a thread that runs takes to write
 /// or to move it.
 const LOOKS: u32 = 8;
@@ -132,19 +136,20 @@ fn put(page: &ThreadPage, held: &Held, notes: u64, (caller, lock, since): (Calle
 }
 
 /// Whether the hold time is taken of a thread's acquisition of a class, before which it has made
-/// `count`: of one in 64 on average. The multiples of the golden ratio fall into each part of the
-/// unit equally often, whatever steps `count` makes: a thread that takes its locks in turns is seen
-/// with all of them. Each page begins elsewhere: many threads with few acquisitions are seen with
+/// `count`: of one in 64 on average, after [`EARLY`] in 256. The multiples of the golden ratio fall
+/// into each part of the unit equally often, whatever steps `count` makes: a thread that takes its
+/// locks in turns is seen with all of them. Each page begins elsewhere: many threads with few acquisitions are seen with
 /// first ones and with later ones.
 #[inline(always)]
 fn is_sampled(page: &ThreadPage, count: u64) -> bool {
-    is_chosen((core::ptr::from_ref(page).addr() as u32).wrapping_add(count as u32))
+    let number = (core::ptr::from_ref(page).addr() as u32).wrapping_add(count as u32);
+    is_chosen(number, if count < EARLY { 64 } else { 256 })
 }
 
 #[inline(always)]
-fn is_chosen(number: u32) -> bool {
+fn is_chosen(number: u32, of: u32) -> bool {
     const GOLDEN: u32 = 0x9e37_79b9;
-    number.wrapping_mul(GOLDEN) >> (u32::BITS - 6) == 0
+    number.wrapping_mul(GOLDEN) <= u32::MAX / of
 }
 
 /// The thread with `page` is about to release `lock`. A thread that is woken by that may run before
@@ -276,14 +281,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_in_64_is_chosen_whatever_turns_a_thread_takes() {
-        for turns in 1..=32 {
+    fn one_in_so_many_is_chosen_whatever_turns_a_thread_takes() {
+        for (of, turns) in [64, 256].into_iter().flat_map(|of| (1..=32).map(move |turns| (of, turns))) {
             for turn in 0..turns {
-                let chosen = (0..64_000).filter(|count| is_chosen(count * turns + turn)).count();
-                assert!((970..=1_030).contains(&chosen), "turn {turn} of {turns}: {chosen}");
+                let chosen = (0..1_000 * of).filter(|count| is_chosen(count * turns + turn, of)).count();
+                assert!((970..=1_030).contains(&chosen), "turn {turn} of {turns}: {chosen} by {of}");
             }
         }
-        let at: Vec<u32> = (0..10_000).filter(|number| is_chosen(*number)).collect();
+        let at: Vec<u32> = (0..10_000).filter(|number| is_chosen(*number, 64)).collect();
         assert!(at.windows(2).all(|two| two[1] - two[0] <= 96), "{at:?}");
     }
 

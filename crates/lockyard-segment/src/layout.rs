@@ -205,7 +205,7 @@ pub struct Tally {
     pub wait_ns: AtomicU64,
     /// The longest wait.
     pub wait_max: AtomicU64,
-    /// Hold time of the acquisitions whose hold time was taken: about one in 64.
+    /// Hold time of the acquisitions whose hold time was taken: one in 64 to 256.
     pub hold_ns: AtomicU64,
     /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: AtomicU64,

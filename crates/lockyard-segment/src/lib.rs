@@ -83,7 +83,7 @@
 //!
 //! Uncontended, without a segment: one load and a branch in the caller. With one: an addition to a
 //! word of the thread's own page and a note of the lock held there, in two or three cache lines,
-//! and about one acquisition in 64 reads the clock twice for its hold time. Contended: four
+//! and one acquisition in 64 to 256 reads the clock twice for its hold time. Contended: four
 //! readings of the clock, and a look at the holder's page; the shared counters of the class are
 //! written after the release, not while the lock is held.
 

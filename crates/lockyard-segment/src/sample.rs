@@ -241,7 +241,7 @@ pub struct Counts {
     pub wait_ns: u64,
     /// The longest wait.
     pub wait_max: u64,
-    /// Hold time of those whose hold time was taken: about one in 64.
+    /// Hold time of those whose hold time was taken: one in 64 to 256.
     pub hold_ns: u64,
     /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: u64,

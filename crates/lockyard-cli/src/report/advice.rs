@@ -76,7 +76,7 @@ struct Holds<'a> {
 impl<'a> Holds<'a> {
     fn of(facts: &Facts<'_>, class: &'a ClassSample) -> Self {
         let (counts, callers) = (&class.counts, holders(class));
-        // The distribution is of one in 64. Those that others waited for are all there, and are
+        // The distribution is of few. Those that others waited for are all there, and are
         // longer than most.
         let sampled = counts.holds.iter().sum::<u64>();
         let awaited = callers.iter().fold((0, 0), |sum, one| (sum.0 + one.holds, sum.1 + one.hold_ns));

@@ -169,7 +169,7 @@ fn classes(facts: &Facts<'_>, look: Look, extent: Extent) -> String {
     let _ = writeln!(
         out,
         "{}",
-        look.dim("  Sorted by time lost: waiting, spinning included. The longest hold is of those that had others wait,\n  and of one acquisition in 64.")
+        look.dim("  Sorted by time lost: waiting, spinning included. The longest hold is of those that had others wait,\n  and of a sample.")
     );
     let tree = waiting::tree(facts);
     out + if tree.is_empty() { waiting_by_class(facts) } else { tree }.as_str()

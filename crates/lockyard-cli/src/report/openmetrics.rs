@@ -40,7 +40,7 @@ pub(crate) fn render(sample: &Sample) -> String {
     seconds(&mut out, sample, "lost", "Time lost waiting, by threads that wait now as well", |class| class.lost_ns());
     seconds(&mut out, sample, "held_awaited", "Time for which locks were held while others waited", blamed);
     times(&mut out, sample, "wait_seconds", "Waiting time", |counts| (&counts.waits, counts.wait_ns));
-    times(&mut out, sample, "hold_seconds", "Hold time of one acquisition in 64", |counts| {
+    times(&mut out, sample, "hold_seconds", "Hold time of a sample: one acquisition in 64 to 256", |counts| {
         (&counts.holds, counts.hold_ns)
     });
     out.push_str("# EOF\n");

@@ -152,7 +152,7 @@ fn detail(frame: &mut Frame<'_>, facts: &Facts<'_>, class: &ClassSample, area: R
     let [above, below] = Layout::vertical([Constraint::Length(text.saturating_add(1)), Constraint::Min(0)]).areas(area);
     frame.render_widget(Paragraph::new(lines), above);
     let halves: [Rect; 2] = Layout::horizontal([Constraint::Fill(1); 2]).areas(below);
-    let pictures = [("  waits", &class.counts.waits), ("  holds, one in 64", &class.counts.holds)];
+    let pictures = [("  waits", &class.counts.waits), ("  holds, a sample", &class.counts.holds)];
     for ((what, counts), half) in pictures.into_iter().zip(halves) {
         let bars = bars(counts).into_iter().map(Line::from);
         let picture: Vec<Line<'_>> = std::iter::once(Line::styled(what, DIM)).chain(bars).collect();
