@@ -3,8 +3,8 @@
 //! A thread notes each lock that it holds ([`Held`]), as a rule without the time: a clock for every
 //! acquisition would cost more than the acquisition. The time is noted
 //!
-//! * of about one in 64 of a thread's first [`EARLY`] acquisitions of a class, one in 256 after, for
-//!   the distribution;
+//! * of about one in 64 of a thread's first [`EARLY`] acquisitions of a class, one in 256 after,
+//!   for the distribution;
 //! * of one that ends a wait, whose end is known anyway, and of one that finds others queued;
 //! * by the first thread that has to wait for it: the waiter writes it into the holder's note; for
 //!   a waiter that sleeps at a condition variable the thread does that signals it.
@@ -138,8 +138,8 @@ fn put(page: &ThreadPage, held: &Held, notes: u64, (caller, lock, since): (Calle
 /// Whether the hold time is taken of a thread's acquisition of a class, before which it has made
 /// `count`: of one in 64 on average, after [`EARLY`] in 256. The multiples of the golden ratio fall
 /// into each part of the unit equally often, whatever steps `count` makes: a thread that takes its
-/// locks in turns is seen with all of them. Each page begins elsewhere: many threads with few acquisitions are seen with
-/// first ones and with later ones.
+/// locks in turns is seen with all of them. Each page begins elsewhere: many threads with few
+/// acquisitions are seen with first ones and with later ones.
 #[inline(always)]
 fn is_sampled(page: &ThreadPage, count: u64) -> bool {
     let number = (core::ptr::from_ref(page).addr() as u32).wrapping_add(count as u32);
