@@ -6,11 +6,13 @@ use libc::timespec;
 use lockyard::cancel::Until;
 use lockyard::platform::linux::Linux;
 use lockyard_segment as segment;
+use lockyard_segment::tape::Kind;
 
 use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_cond_t, ly_mutex_t};
 use crate::mutex;
-use crate::watch::{self, Site};
+use crate::site::{self, Site};
+use crate::watch;
 
 /// Makes `*cond` one without waiters, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]
@@ -24,7 +26,7 @@ pub unsafe extern "C" fn ly_cond_init(cond: *mut ly_cond_t) {
 /// must do so with the same mutex. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_cond_wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t) -> c_int {
-    watch::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t| {
+    site::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t| {
         // SAFETY: the C caller's promises.
         unsafe { wait(cond, mutex, Until::FOREVER, site) }
     })
@@ -40,7 +42,7 @@ pub unsafe extern "C" fn ly_cond_timedwait(
     mutex: *mut ly_mutex_t,
     abstime: *const timespec,
 ) -> c_int {
-    watch::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, abstime: *const timespec| {
+    site::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, abstime: *const timespec| {
         // SAFETY: the C caller's promises.
         unsafe { wait_until(cond, mutex, libc::CLOCK_REALTIME, abstime, site) }
     })
@@ -54,7 +56,7 @@ pub unsafe extern "C" fn ly_cond_clockwait(
     clock: c_int,
     abstime: *const timespec,
 ) -> c_int {
-    watch::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec| {
+    site::sited!(|site, cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec| {
         // SAFETY: the C caller's promises.
         unsafe { wait_until(cond, mutex, clock, abstime, site) }
     })
@@ -64,17 +66,23 @@ pub unsafe extern "C" fn ly_cond_clockwait(
 /// caller may hold the mutex or not. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_cond_signal(cond: *mut ly_cond_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    unsafe { Holds::lock(cond) }.signal_told(segment::awaited);
-    0
+    site::sited!(|site, cond: *mut ly_cond_t| {
+        watch::tell(site.condition(cond), Kind::Signal);
+        // SAFETY: the C caller's promise.
+        unsafe { Holds::lock(cond) }.signal_told(segment::awaited);
+        0
+    })
 }
 
 /// Wakes all threads that wait now, one after another as the mutex becomes free. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_cond_broadcast(cond: *mut ly_cond_t) -> c_int {
-    // SAFETY: the C caller's promise.
-    unsafe { Holds::lock(cond) }.broadcast_told(segment::awaited);
-    0
+    site::sited!(|site, cond: *mut ly_cond_t| {
+        watch::tell(site.condition(cond), Kind::Broadcast);
+        // SAFETY: the C caller's promise.
+        unsafe { Holds::lock(cond) }.broadcast_told(segment::awaited);
+        0
+    })
 }
 
 /// # Safety
@@ -98,7 +106,7 @@ unsafe fn wait_until(
 /// `cond` and `mutex` point to theirs, the caller holds `mutex`, and others wait with no other one.
 unsafe fn wait(cond: *mut ly_cond_t, mutex: *mut ly_mutex_t, until: Until<'static, Linux>, site: Site) -> c_int {
     // SAFETY: the caller's promise.
-    let (cond, held) = unsafe { (Holds::lock(cond), mutex::Held::new(mutex, site)) };
+    let (cond, held) = unsafe { (Holds::lock(cond), mutex::Held::new(mutex, site.condition(cond), site)) };
     // SAFETY: the caller's promise.
     unsafe { cond.wait(&held, until) }.code()
 }

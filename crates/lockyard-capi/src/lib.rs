@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `layout` | the C types: plain integers, as large and as aligned as the locks they hold |
 //! | `watch` | what `lockyard stat` is told |
+//! | `site` | from which code it is told |
 //! | `deadline` | a `struct timespec` on a clock, as the end of a wait |
 //! | `mutex`, `cond`, `rtmutex`, `rwsem`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
 //!
@@ -36,6 +37,7 @@ pub mod qrwlock;
 pub mod rtmutex;
 pub mod rwsem;
 pub mod semaphore;
+pub mod site;
 pub mod spin;
 pub mod watch;
 

@@ -6,11 +6,13 @@ use libc::timespec;
 use lockyard::condvar::Companion;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::linux::Linux;
-use lockyard_segment::{self as segment, Holder};
+use lockyard_segment::places::Object;
+use lockyard_segment::{self as segment, Holder, tape};
 
 use crate::deadline;
 use crate::layout::{Holds, ly_mutex_t};
-use crate::watch::{self, Kind, Place, Site};
+use crate::site::{self, Site};
+use crate::watch::{self, Kind, Place};
 
 static KIND: Kind = Kind::new("mutex", owner, watch::queued!(ly_mutex_t, may_be_contended));
 
@@ -32,7 +34,7 @@ pub unsafe extern "C" fn ly_mutex_init(mutex: *mut ly_mutex_t) {
 /// Locks the mutex; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_lock(mutex: *mut ly_mutex_t) -> c_int {
-    watch::sited!(|site, mutex: *mut ly_mutex_t| {
+    site::sited!(|site, mutex: *mut ly_mutex_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(mutex) };
         watch::take(&KIND, place(mutex).at(site), mutex, || inner.try_acquire(), || inner.acquire());
@@ -43,7 +45,7 @@ pub unsafe extern "C" fn ly_mutex_lock(mutex: *mut ly_mutex_t) -> c_int {
 /// Locks the mutex if it is free and not kept for a waiter whose turn is over. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_trylock(mutex: *mut ly_mutex_t) -> c_int {
-    watch::sited!(|site, mutex: *mut ly_mutex_t| {
+    site::sited!(|site, mutex: *mut ly_mutex_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(mutex) };
         watch::attempt(&KIND, place(mutex).at(site), mutex, || inner.try_acquire(), libc::EBUSY)
@@ -56,7 +58,7 @@ pub unsafe extern "C" fn ly_mutex_trylock(mutex: *mut ly_mutex_t) -> c_int {
 /// mutex that is free is locked whatever the time says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_timedlock(mutex: *mut ly_mutex_t, abstime: *const timespec) -> c_int {
-    watch::sited!(|site, mutex: *mut ly_mutex_t, abstime: *const timespec| {
+    site::sited!(|site, mutex: *mut ly_mutex_t, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { until(mutex, libc::CLOCK_REALTIME, abstime, site) }
     })
@@ -65,7 +67,7 @@ pub unsafe extern "C" fn ly_mutex_timedlock(mutex: *mut ly_mutex_t, abstime: *co
 /// As ly_mutex_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_clocklock(mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec) -> c_int {
-    watch::sited!(|site, mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec| {
+    site::sited!(|site, mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { until(mutex, clock, abstime, site) }
     })
@@ -97,16 +99,19 @@ pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
 pub(crate) struct Held {
     mutex: *mut ly_mutex_t,
     site: Site,
+    /// The condition variable.
+    waits_at: Object,
 }
 
 impl Held {
-    /// The thread is about to wait.
+    /// The thread is about to wait at `waits_at`.
     ///
     /// # Safety
     /// It holds `mutex`, which lasts as long as the result.
-    pub(crate) unsafe fn new(mutex: *mut ly_mutex_t, site: Site) -> Self {
+    pub(crate) unsafe fn new(mutex: *mut ly_mutex_t, waits_at: Object, site: Site) -> Self {
+        watch::tell(waits_at, tape::Kind::Wait);
         watch::idle(&KIND, place(mutex).at(site), mutex);
-        Self { mutex, site }
+        Self { mutex, site, waits_at }
     }
 
     fn raw(&self) -> &RawMutex<Linux> {
@@ -130,7 +135,8 @@ impl Companion<Linux> for Held {
         Some(self.raw())
     }
 
-    fn awake(&self, _signalled: bool) {
+    fn awake(&self, signalled: bool) {
+        watch::tell(self.waits_at, if signalled { tape::Kind::Woken } else { tape::Kind::GaveUp });
         if self.site.now() != Site::UNWATCHED {
             segment::awake();
         }

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use crate::layout::{Holds, ly_qrwlock_t};
+use crate::site;
 use crate::watch::{self, Kind, Place};
 
 static KIND: Kind = Kind::new("qrwlock", watch::noted, watch::queued!(ly_qrwlock_t, is_contended));
@@ -17,7 +18,7 @@ pub unsafe extern "C" fn ly_qrwlock_init(lock: *mut ly_qrwlock_t) {
 /// Locks for reading; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_read_lock(lock: *mut ly_qrwlock_t) -> c_int {
-    watch::sited!(|site, lock: *mut ly_qrwlock_t| {
+    site::sited!(|site, lock: *mut ly_qrwlock_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(lock) };
         watch::take(&KIND, Place::NONE.shared().at(site), lock, || inner.try_read_acquire(), || inner.read_acquire());
@@ -28,7 +29,7 @@ pub unsafe extern "C" fn ly_qrwlock_read_lock(lock: *mut ly_qrwlock_t) -> c_int 
 /// Locks for reading if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_read_trylock(lock: *mut ly_qrwlock_t) -> c_int {
-    watch::sited!(|site, lock: *mut ly_qrwlock_t| {
+    site::sited!(|site, lock: *mut ly_qrwlock_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(lock) };
         watch::attempt(&KIND, Place::NONE.shared().at(site), lock, || inner.try_read_acquire(), libc::EBUSY)
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn ly_qrwlock_read_unlock(lock: *mut ly_qrwlock_t) -> c_in
 /// Locks for writing; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_write_lock(lock: *mut ly_qrwlock_t) -> c_int {
-    watch::sited!(|site, lock: *mut ly_qrwlock_t| {
+    site::sited!(|site, lock: *mut ly_qrwlock_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(lock) };
         watch::take(&KIND, Place::NONE.at(site), lock, || inner.try_write_acquire(), || inner.write_acquire());
@@ -59,7 +60,7 @@ pub unsafe extern "C" fn ly_qrwlock_write_lock(lock: *mut ly_qrwlock_t) -> c_int
 /// Locks for writing if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_qrwlock_write_trylock(lock: *mut ly_qrwlock_t) -> c_int {
-    watch::sited!(|site, lock: *mut ly_qrwlock_t| {
+    site::sited!(|site, lock: *mut ly_qrwlock_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(lock) };
         watch::attempt(&KIND, Place::NONE.at(site), lock, || inner.try_write_acquire(), libc::EBUSY)

@@ -8,7 +8,8 @@ use lockyard_segment::Holder;
 
 use crate::deadline::{self, Code};
 use crate::layout::{Holds, ly_rtmutex_t};
-use crate::watch::{self, Kind, Place, Site};
+use crate::site::{self, Site};
+use crate::watch::{self, Kind, Place};
 
 static KIND: Kind = Kind::new("rtmutex", owner, watch::queued!(ly_rtmutex_t, is_contended));
 
@@ -47,7 +48,7 @@ pub unsafe extern "C" fn ly_rtmutex_init(mutex: *mut ly_rtmutex_t) {
 /// locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_lock(mutex: *mut ly_rtmutex_t) -> c_int {
-    watch::sited!(|site, mutex: *mut ly_rtmutex_t| {
+    site::sited!(|site, mutex: *mut ly_rtmutex_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(mutex) };
         if watch::at_once(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire()) {
@@ -60,7 +61,7 @@ pub unsafe extern "C" fn ly_rtmutex_lock(mutex: *mut ly_rtmutex_t) -> c_int {
 /// Locks the mutex if it is free and not kept for a waiter. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_trylock(mutex: *mut ly_rtmutex_t) -> c_int {
-    watch::sited!(|site, mutex: *mut ly_rtmutex_t| {
+    site::sited!(|site, mutex: *mut ly_rtmutex_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(mutex) };
         watch::attempt(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire(), libc::EBUSY)
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn ly_rtmutex_trylock(mutex: *mut ly_rtmutex_t) -> c_int {
 /// 999999999. A mutex that is free is locked whatever the time says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_timedlock(mutex: *mut ly_rtmutex_t, abstime: *const timespec) -> c_int {
-    watch::sited!(|site, mutex: *mut ly_rtmutex_t, abstime: *const timespec| {
+    site::sited!(|site, mutex: *mut ly_rtmutex_t, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { until(mutex, libc::CLOCK_REALTIME, abstime, site) }
     })
@@ -86,7 +87,7 @@ pub unsafe extern "C" fn ly_rtmutex_clocklock(
     clock: c_int,
     abstime: *const timespec,
 ) -> c_int {
-    watch::sited!(|site, mutex: *mut ly_rtmutex_t, clock: c_int, abstime: *const timespec| {
+    site::sited!(|site, mutex: *mut ly_rtmutex_t, clock: c_int, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { until(mutex, clock, abstime, site) }
     })

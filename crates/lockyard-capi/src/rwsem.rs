@@ -6,7 +6,8 @@ use libc::timespec;
 
 use crate::deadline;
 use crate::layout::{Holds, ly_rwsem_t};
-use crate::watch::{self, Kind, Place, Site};
+use crate::site::{self, Site};
+use crate::watch::{self, Kind, Place};
 
 static KIND: Kind = Kind::new("rwsem", watch::noted, watch::queued!(ly_rwsem_t, may_be_contended));
 
@@ -20,7 +21,7 @@ pub unsafe extern "C" fn ly_rwsem_init(sem: *mut ly_rwsem_t) {
 /// Locks for reading; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read(sem: *mut ly_rwsem_t) -> c_int {
-    watch::sited!(|site, sem: *mut ly_rwsem_t| {
+    site::sited!(|site, sem: *mut ly_rwsem_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(sem) };
         watch::take(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire(), || inner.read_acquire());
@@ -31,7 +32,7 @@ pub unsafe extern "C" fn ly_rwsem_down_read(sem: *mut ly_rwsem_t) -> c_int {
 /// Locks for reading if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read_trylock(sem: *mut ly_rwsem_t) -> c_int {
-    watch::sited!(|site, sem: *mut ly_rwsem_t| {
+    site::sited!(|site, sem: *mut ly_rwsem_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(sem) };
         watch::attempt(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire(), libc::EBUSY)
@@ -43,7 +44,7 @@ pub unsafe extern "C" fn ly_rwsem_down_read_trylock(sem: *mut ly_rwsem_t) -> c_i
 /// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read_timedlock(sem: *mut ly_rwsem_t, abstime: *const timespec) -> c_int {
-    watch::sited!(|site, sem: *mut ly_rwsem_t, abstime: *const timespec| {
+    site::sited!(|site, sem: *mut ly_rwsem_t, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { down_read_until(sem, libc::CLOCK_REALTIME, abstime, site) }
     })
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn ly_rwsem_down_read_clocklock(
     clock: c_int,
     abstime: *const timespec,
 ) -> c_int {
-    watch::sited!(|site, sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec| {
+    site::sited!(|site, sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { down_read_until(sem, clock, abstime, site) }
     })
@@ -88,7 +89,7 @@ pub unsafe extern "C" fn ly_rwsem_up_read(sem: *mut ly_rwsem_t) -> c_int {
 /// Locks for writing; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write(sem: *mut ly_rwsem_t) -> c_int {
-    watch::sited!(|site, sem: *mut ly_rwsem_t| {
+    site::sited!(|site, sem: *mut ly_rwsem_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(sem) };
         watch::take(&KIND, place(sem).at(site), sem, || inner.try_write_acquire(), || inner.write_acquire());
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn ly_rwsem_down_write(sem: *mut ly_rwsem_t) -> c_int {
 /// Locks for writing if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write_trylock(sem: *mut ly_rwsem_t) -> c_int {
-    watch::sited!(|site, sem: *mut ly_rwsem_t| {
+    site::sited!(|site, sem: *mut ly_rwsem_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(sem) };
         watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_write_acquire(), libc::EBUSY)
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn ly_rwsem_down_write_trylock(sem: *mut ly_rwsem_t) -> c_
 /// ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write_timedlock(sem: *mut ly_rwsem_t, abstime: *const timespec) -> c_int {
-    watch::sited!(|site, sem: *mut ly_rwsem_t, abstime: *const timespec| {
+    site::sited!(|site, sem: *mut ly_rwsem_t, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { down_write_until(sem, libc::CLOCK_REALTIME, abstime, site) }
     })
@@ -125,7 +126,7 @@ pub unsafe extern "C" fn ly_rwsem_down_write_clocklock(
     clock: c_int,
     abstime: *const timespec,
 ) -> c_int {
-    watch::sited!(|site, sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec| {
+    site::sited!(|site, sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { down_write_until(sem, clock, abstime, site) }
     })

@@ -8,7 +8,8 @@ use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
 
 use crate::deadline;
 use crate::layout::{Holds, ly_sem_t};
-use crate::watch::{self, Kind, Place, Site};
+use crate::site::{self, Site};
+use crate::watch::{self, Kind, Place};
 
 static KIND: Kind = Kind::new("semaphore", watch::unknown, watch::untold);
 
@@ -26,7 +27,7 @@ pub unsafe extern "C" fn ly_sem_init(sem: *mut ly_sem_t, units: c_uint) -> c_int
 /// Takes a unit; waits for one. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_wait(sem: *mut ly_sem_t) -> c_int {
-    watch::sited!(|site, sem: *mut ly_sem_t| {
+    site::sited!(|site, sem: *mut ly_sem_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(sem) };
         watch::take(&KIND, place(sem).at(site), sem, || inner.try_down(), || inner.down());
@@ -37,7 +38,7 @@ pub unsafe extern "C" fn ly_sem_wait(sem: *mut ly_sem_t) -> c_int {
 /// Takes a unit if there is one that is not kept for a waiter. EAGAIN: there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_trywait(sem: *mut ly_sem_t) -> c_int {
-    watch::sited!(|site, sem: *mut ly_sem_t| {
+    site::sited!(|site, sem: *mut ly_sem_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(sem) };
         watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_down(), libc::EAGAIN)
@@ -49,7 +50,7 @@ pub unsafe extern "C" fn ly_sem_trywait(sem: *mut ly_sem_t) -> c_int {
 /// ETIMEDOUT: then there was none. EINVAL: the nanoseconds are not between 0 and 999999999.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_timedwait(sem: *mut ly_sem_t, abstime: *const timespec) -> c_int {
-    watch::sited!(|site, sem: *mut ly_sem_t, abstime: *const timespec| {
+    site::sited!(|site, sem: *mut ly_sem_t, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { until(sem, libc::CLOCK_REALTIME, abstime, site) }
     })
@@ -58,7 +59,7 @@ pub unsafe extern "C" fn ly_sem_timedwait(sem: *mut ly_sem_t, abstime: *const ti
 /// As ly_sem_timedwait, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another clock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_clockwait(sem: *mut ly_sem_t, clock: c_int, abstime: *const timespec) -> c_int {
-    watch::sited!(|site, sem: *mut ly_sem_t, clock: c_int, abstime: *const timespec| {
+    site::sited!(|site, sem: *mut ly_sem_t, clock: c_int, abstime: *const timespec| {
         // SAFETY: the C caller's promise.
         unsafe { until(sem, clock, abstime, site) }
     })

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use crate::layout::{Holds, ly_hq_spinlock_t, ly_spinlock_t};
+use crate::site;
 use crate::watch::{self, Kind, Place};
 
 static PLAIN: Kind = Kind::new("spinlock", watch::noted, watch::queued!(ly_spinlock_t, is_contended));
@@ -18,7 +19,7 @@ pub unsafe extern "C" fn ly_spin_init(lock: *mut ly_spinlock_t) {
 /// Locks; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_spin_lock(lock: *mut ly_spinlock_t) -> c_int {
-    watch::sited!(|site, lock: *mut ly_spinlock_t| {
+    site::sited!(|site, lock: *mut ly_spinlock_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(lock) };
         watch::take(&PLAIN, Place::NONE.at(site), lock, || inner.try_acquire(), || inner.acquire());
@@ -29,7 +30,7 @@ pub unsafe extern "C" fn ly_spin_lock(lock: *mut ly_spinlock_t) -> c_int {
 /// Locks if it is free and nobody waits: never overtakes. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_spin_trylock(lock: *mut ly_spinlock_t) -> c_int {
-    watch::sited!(|site, lock: *mut ly_spinlock_t| {
+    site::sited!(|site, lock: *mut ly_spinlock_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(lock) };
         watch::attempt(&PLAIN, Place::NONE.at(site), lock, || inner.try_acquire(), libc::EBUSY)
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn ly_hq_spin_init(lock: *mut ly_hq_spinlock_t) {
 /// Locks; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_hq_spin_lock(lock: *mut ly_hq_spinlock_t) -> c_int {
-    watch::sited!(|site, lock: *mut ly_hq_spinlock_t| {
+    site::sited!(|site, lock: *mut ly_hq_spinlock_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(lock) };
         watch::take(&HQ, Place::NONE.at(site), lock, || inner.try_acquire(), || inner.acquire());
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn ly_hq_spin_lock(lock: *mut ly_hq_spinlock_t) -> c_int {
 /// Locks if it is free and nobody waits: never overtakes. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_hq_spin_trylock(lock: *mut ly_hq_spinlock_t) -> c_int {
-    watch::sited!(|site, lock: *mut ly_hq_spinlock_t| {
+    site::sited!(|site, lock: *mut ly_hq_spinlock_t| {
         // SAFETY: the C caller's promise.
         let inner = unsafe { Holds::lock(lock) };
         watch::attempt(&HQ, Place::NONE.at(site), lock, || inner.try_acquire(), libc::EBUSY)

@@ -7,7 +7,11 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use lockyard_segment::places::Object;
+use lockyard_segment::tape;
 use lockyard_segment::{self as segment, Caller, Class, Holder, Refused};
+
+use crate::site::Site;
 
 /// A kind of lock.
 #[derive(Debug)]
@@ -152,82 +156,6 @@ unsafe fn word<'a>(place: *mut u32) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(place) }
 }
 
-/// The code that has called a function of ours, as an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Site(usize);
-
-impl Site {
-    /// Nobody watches: nothing is told.
-    pub(crate) const UNWATCHED: Self = Self(0);
-    /// Told, without a place.
-    const UNKNOWN: Self = Self(1);
-
-    /// The code at `address`; 0: unknown.
-    pub(crate) const fn at(address: usize) -> Self {
-        if address == 0 { Self::UNKNOWN } else { Self(address) }
-    }
-
-    /// The address.
-    fn known(self) -> Option<usize> {
-        (self.0 > Self::UNKNOWN.0).then_some(self.0)
-    }
-
-    /// The same, after a wait in which somebody may have begun to watch.
-    pub(crate) fn now(self) -> Self {
-        if self == Self::UNWATCHED && segment::watched() { Self::UNKNOWN } else { self }
-    }
-}
-
-/// The body of a C function that takes a lock, in which `$site` says where it was called.
-///
-/// The function only jumps: to the body without a place or, if somebody watches, to the one with
-/// it. So the address of the caller is still on top of the stack.
-macro_rules! sited {
-    (|$site:ident, $($argument:ident: $type:ty),*| $body:block) => {{
-        #[inline(always)]
-        unsafe fn body($($argument: $type,)* $site: $crate::watch::Site) -> core::ffi::c_int $body
-
-        #[inline(never)]
-        unsafe extern "C" fn plain($($argument: $type),*) -> core::ffi::c_int {
-            // SAFETY: the C caller's promises.
-            $crate::watch::opaque(unsafe { body($($argument,)* $crate::watch::Site::UNWATCHED) })
-        }
-
-        #[cold]
-        unsafe extern "C" fn told($($argument: $type,)* caller: usize) -> core::ffi::c_int {
-            // SAFETY: the C caller's promises.
-            unsafe { body($($argument,)* $crate::watch::Site::at(caller)) }
-        }
-
-        lockyard_segment::with_caller!(#[cold] fn watched($($argument: $type),*) => told);
-        if lockyard_segment::watched() {
-            // SAFETY: the C caller's promises.
-            unsafe { watched($($argument),*) }
-        } else {
-            // SAFETY: the C caller's promises.
-            unsafe { plain($($argument),*) }
-        }
-    }};
-}
-pub(crate) use sited;
-
-/// `code`, of which the compiler knows nothing: a function that it knows to return 0 would be
-/// called, and not jumped to.
-#[inline(always)]
-pub(crate) fn opaque(mut code: c_int) -> c_int {
-    // SAFETY: no instruction.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        core::arch::asm!("/* {:e} */", inout(reg) code, options(pure, nomem, nostack, preserves_flags));
-    }
-    // SAFETY: no instruction.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        core::arch::asm!("/* {:w} */", inout(reg) code, options(pure, nomem, nostack, preserves_flags));
-    }
-    code
-}
-
 /// The class word of a lock, or none, how the lock is wanted, and where.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
@@ -266,6 +194,20 @@ impl Place {
 
     fn raw(self) -> u32 {
         self.word().map_or(0, |word| word.load(Relaxed))
+    }
+}
+
+/// The calling thread does `what` with `object`, for a recorder.
+#[inline(always)]
+pub(crate) fn tell(object: Object, what: tape::Kind) {
+    #[cold]
+    fn tell(object: Object, what: tape::Kind) {
+        if let Some(page) = segment::page() {
+            object.tell_on(page, what);
+        }
+    }
+    if segment::watched() {
+        tell(object, what);
     }
 }
 
@@ -420,16 +362,16 @@ mod tests {
 
     fn class(word: &AtomicU32, site: usize) -> Class {
         // SAFETY: this word is used by nobody else.
-        KIND.class(unsafe { Place::new(word.as_ptr()) }.at(Site(site)))
+        KIND.class(unsafe { Place::new(word.as_ptr()) }.at(Site::at(site)))
     }
 
     #[test]
     fn a_lock_keeps_its_class_and_has_its_kinds_where_there_is_no_room() {
-        let nameless = KIND.class(Place::NONE.at(Site::UNKNOWN));
+        let nameless = KIND.class(Place::NONE.at(Site::at(0)));
         assert_ne!(nameless, Class::NONE);
         // Taken first after a wait that nobody watched.
         let late = AtomicU32::new(0);
-        assert_eq!([Site::UNKNOWN.0, 0x1000].map(|site| class(&late, site)), [nameless; 2]);
+        assert_eq!([0, 0x1000].map(|site| class(&late, site)), [nameless; 2]);
         let classes: Vec<Class> = (0x1000..0x1400)
             .map(|site| {
                 let word = AtomicU32::new(0);

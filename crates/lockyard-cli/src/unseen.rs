@@ -203,14 +203,14 @@ impl Unseen<'_> {
                     0 => String::new(),
                     waits => format!(" ({} for semaphores)", numbers::count(waits as usize, "wait")),
                 };
-                format!("it took no mutex or rwlock; {NOT_TIMED} are not timed{waits}")
+                format!("it took no mutex, rwlock or spinlock; {NOT_TIMED} are not timed{waits}")
             }
         }
     }
 }
 
 /// What a report never has times of.
-pub(crate) const NOT_TIMED: &str = "semaphores, spinlocks, barriers and condition variables";
+pub(crate) const NOT_TIMED: &str = "semaphores, barriers and condition variables";
 
 /// The objects of `sample` that stayed the C library's, by their kinds.
 fn left_to_glibc(sample: &Sample) -> Option<String> {
@@ -329,7 +329,7 @@ mod tests {
         assert!(is_unseen(None) && is_unseen(Some(&sample)));
         assert!(!is_unseen(Some(&Sample { threads: 1, ..Sample::default() })), "counted, and reset");
         let of = |sample, preloaded| Unseen { sample, known: &known, status: None, preloaded, refused: None }.why();
-        assert!(of(Some(&sample), true).starts_with("it took no mutex or rwlock; semaphores, "));
+        assert!(of(Some(&sample), true).starts_with("it took no mutex, rwlock or spinlock; semaphores, "));
         assert!(of(None, true).contains("was not in it"));
         assert!(of(None, false).contains("LOCKYARD_PRELOAD is empty"));
         assert!(of(Some(&sample), true).ends_with("in futex calls is unknown"));

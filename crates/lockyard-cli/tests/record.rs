@@ -12,7 +12,7 @@ use lockyard_recording::model::Kind;
 use lockyard_recording::recording::{Mode, Sort, What};
 use rustix::process::{Pid, Signal, kill_process};
 
-use preloaded::{library, program};
+use preloaded::{library, linked, program};
 
 /// As the program has it.
 const THREADS: usize = 4;
@@ -27,8 +27,12 @@ fn record(options: &[&str], out: &Path, what: &str) -> Command {
 }
 
 fn record_program(options: &[&str], out: &Path, name: &str, what: &str) -> Command {
+    record_of(options, out, &program(name, ""), what)
+}
+
+fn record_of(options: &[&str], out: &Path, program: &Path, what: &str) -> Command {
     let mut command = Command::new(cargo_bin!("lockyard"));
-    command.arg("record").args(options).arg("--out").arg(out).arg("--").arg(program(name, "")).arg(what);
+    command.arg("record").args(options).arg("--out").arg(out).arg("--").arg(program).arg(what);
     command.env("LOCKYARD_PRELOAD", library());
     command
 }
@@ -64,15 +68,19 @@ fn every_section_of_every_thread_is_recorded_with_its_place() {
     assert_eq!(counts(&recording, Kind::Mutex, Mode::Write), [all, all]);
     assert_eq!(counts(&recording, Kind::RwLock, Mode::Read), [all * 9 / 10, all]);
     assert_eq!(counts(&recording, Kind::RwLock, Mode::Write), [all / 10, all]);
+    assert_eq!(counts(&recording, Kind::Spin, Mode::Write), [all, all]);
     let mut threads: Vec<u32> = recording.windows.iter().map(|window| window.thread).collect();
     threads.dedup();
     threads.sort_unstable();
     threads.dedup();
     assert_eq!(threads.len(), THREADS);
     let source = std::fs::read_to_string(preloaded::source("recorded")).expect("the source");
-    let line = source.lines().position(|line| line.ends_with("// MARK hot")).expect("the mark") + 1;
-    let named = |class: &lockyard_recording::recording::Class| class.name == format!("work (recorded.c:{line})");
-    assert!(recording.classes.iter().any(named), "{:?}", recording.classes);
+    for (function, mark) in [("work", "hot"), ("main", "cursor")] {
+        let mark = format!("// MARK {mark}");
+        let line = source.lines().position(|line| line.ends_with(&mark)).expect("the mark") + 1;
+        let name = format!("{function} (recorded.c:{line})");
+        assert!(recording.classes.iter().any(|class| class.name == name), "{name}: {:?}", recording.classes);
+    }
 }
 
 /// Each thread had given the lock a class of its own, and a lock whose class changes is another.
@@ -94,9 +102,13 @@ fn threads_that_come_and_go_and_a_child_of_fork_are_recorded() {
 /// What `tests/programs/signals.c` does, and what it said.
 #[track_caller]
 fn signals(what: &str) -> (Recording, String) {
+    signals_of(&program("signals", ""), what)
+}
+
+#[track_caller]
+fn signals_of(program: &Path, what: &str) -> (Recording, String) {
     let out = file(&what.replace(' ', "-"));
-    let Output { status, stdout, stderr } =
-        record_program(&[], &out, "signals", what).output().expect("the binary runs");
+    let Output { status, stdout, stderr } = record_of(&[], &out, program, what).output().expect("the binary runs");
     assert!(status.code() == Some(3), "{status}: {}", String::from_utf8_lossy(&stderr));
     let recording = Recording::from_bytes("a", &std::fs::read(&out).expect("a file")).expect("a recording").0;
     std::fs::remove_file(out).expect("it is there");
@@ -128,13 +140,18 @@ fn named(recording: &Recording, sort: Sort, marks: &[&str]) {
 
 #[test]
 fn waits_at_condition_variables_and_their_signals_are_recorded() {
-    for what in ["conditions", "shared conditions"] {
-        let (recording, said) = signals(what);
+    let conditions = ["conditions", "shared conditions"].map(|what| (what, signals(what)));
+    // Those of liblockyard were not.
+    let linked = ("linked conditions", signals_of(&linked("signals"), "linked conditions"));
+    for (what, (recording, said)) in conditions.into_iter().chain([linked]) {
         let count = |what| count(&recording, Sort::Condition, what);
         let said: Vec<usize> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         assert_eq!([count(What::Wait), count(What::Signal)], said[..], "{what}");
         assert_eq!([count(What::Woken) + 1, count(What::GaveUp)], [said[0], 1], "{what}");
         assert!(count(What::Broadcast) > 0, "{what}");
+        if what == "linked conditions" {
+            assert_eq!(recording.classes.iter().filter(|class| class.sort == Sort::Condition).count(), 2);
+        }
         if what == "conditions" {
             named(&recording, Sort::Condition, &["MARK filled", " emptied"]);
         }

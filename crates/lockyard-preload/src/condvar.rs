@@ -31,6 +31,7 @@ use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_segment as segment;
+use lockyard_segment::places::Object;
 use lockyard_segment::tape::Kind;
 
 use crate::cancel::{self, Seat, pthread_testcancel};
@@ -40,7 +41,7 @@ use crate::deadline::{self, Deadline};
 use crate::fork;
 use crate::mutex::{ERRORCHECK, MutexObject, RECURSIVE};
 use crate::real::real;
-use crate::signals::Signalled;
+use crate::signals::Told;
 use crate::thread;
 use crate::watch;
 
@@ -130,7 +131,7 @@ struct Held<'a> {
     nested: bool,
     caller: usize,
     /// The condition variable, for the recorder.
-    told: Signalled,
+    told: Object,
 }
 
 impl Companion<Linux> for Held<'_> {
@@ -229,7 +230,7 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
             mutex.disown(kind);
         }
     }
-    let told = Signalled::condition(cond, caller);
+    let told = Object::condition(cond, caller);
     told.tell(Kind::Wait);
     if !nested {
         mutex.told(lock).idle(caller);
@@ -291,7 +292,7 @@ unsafe extern "C-unwind" fn wait_for(cond: *mut pthread_cond_t, mutex: *mut pthr
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, None, caller) } {
         Some(result) => result,
-        None => Signalled::condition(cond, caller)
+        None => Object::condition(cond, caller)
             .tell_around(|| real!(pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int)),
     }
 }
@@ -316,7 +317,7 @@ unsafe extern "C-unwind" fn timedwait_for(
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, Some((None, at)), caller) } {
         Some(result) => result,
-        None => Signalled::condition(cond, caller).tell_around(|| {
+        None => Object::condition(cond, caller).tell_around(|| {
             real!(
                 pthread_cond_timedwait(
                     cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec
@@ -347,7 +348,7 @@ unsafe extern "C-unwind" fn clockwait_for(
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, Some((Some(clock), at)), caller) } {
         Some(result) => result,
-        None => Signalled::condition(cond, caller).tell_around(|| {
+        None => Object::condition(cond, caller).tell_around(|| {
             real!(
                 pthread_cond_clockwait(
                     cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
@@ -367,7 +368,7 @@ lockyard_segment::with_caller! {
 }
 
 unsafe extern "C" fn signal_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
-    Signalled::condition(cond, caller).tell(Kind::Signal);
+    Object::condition(cond, caller).tell(Kind::Signal);
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours().map(|queue| queue.signal_told(segment::awaited)) {
         Err(true) => real!(pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int),
@@ -385,7 +386,7 @@ lockyard_segment::with_caller! {
 }
 
 unsafe extern "C" fn broadcast_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
-    Signalled::condition(cond, caller).tell(Kind::Broadcast);
+    Object::condition(cond, caller).tell(Kind::Broadcast);
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours().map(|queue| queue.broadcast_told(segment::awaited)) {
         Err(true) => real!(pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int),
@@ -411,7 +412,7 @@ unsafe extern "C" fn init_for(
     attributes: *const pthread_condattr_t,
     caller: usize,
 ) -> c_int {
-    Signalled::condition(cond, caller).made();
+    Object::condition(cond, caller).made();
     if !attributes.is_null() {
         let mut shared = 0;
         // SAFETY: attributes, as in C, and a place for the value.
@@ -432,13 +433,13 @@ pub unsafe extern "C" fn pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_in
     // SAFETY: a condition variable, as in C.
     let object = unsafe { CondObject::at(cond) };
     let Ok(queue) = object.ours() else {
-        Signalled::condition(cond, 0).gone();
+        Object::condition(cond, 0).gone();
         return real!(pthread_cond_destroy(cond: *mut pthread_cond_t) -> c_int);
     };
     if queue.has_waiters() {
         return EBUSY;
     }
-    Signalled::condition(cond, 0).gone();
+    Object::condition(cond, 0).gone();
     queue.drain();
     object.change_hands(0);
     0

@@ -156,11 +156,12 @@ pub(crate) fn spin() -> SpinKind {
     }
 }
 
-/// Whether every `pthread_spinlock_t` seen so far is the plain queued spinlock: what the fast paths
-/// are for.
+/// Whether every `pthread_spinlock_t` seen so far is the plain queued spinlock, and nobody wants to
+/// be told: what the fast paths are for.
 #[inline(always)]
 pub(crate) fn spin_is_default() -> bool {
-    CHOICE.load(Relaxed) & (DECIDED | SPINS_SHARED | 0xff << 16) == DECIDED | (SpinKind::Spin as u32) << 16
+    let asked = DECIDED | WATCHED | SPINS_SHARED | 0xff << 16;
+    CHOICE.load(Relaxed) & asked == DECIDED | (SpinKind::Spin as u32) << 16
 }
 
 /// From now on there are spinlocks of glibc's, whatever the choice.

@@ -31,6 +31,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use libc::{EAGAIN, EINTR, EINVAL, EOVERFLOW, ETIMEDOUT, clockid_t, sem_t, timespec};
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{Patience, Platform};
+use lockyard_segment::places::Object;
 use lockyard_segment::tape::Kind;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, Timespec};
@@ -40,7 +41,7 @@ use crate::config;
 use crate::counters::{self, Fallback};
 use crate::deadline::{self, Deadline};
 use crate::real::real;
-use crate::signals::{Signalled, recorded};
+use crate::signals::{Told, recorded};
 use crate::thread;
 
 /// What neither a private nor a shared semaphore of glibc's has there.
@@ -171,8 +172,8 @@ impl SemObject {
 }
 
 /// The semaphore at `object`, as the recorder knows it.
-fn told<T>(object: *const T) -> Signalled {
-    Signalled::semaphore(object, 0)
+fn told<T>(object: *const T) -> Object {
+    Object::semaphore(object, 0)
 }
 
 /// A unit was taken without a wait. 0: success.
@@ -269,7 +270,7 @@ lockyard_segment::with_caller! {
 }
 
 unsafe extern "C" fn init_for(semaphore: *mut sem_t, shared: c_int, value: c_uint, caller: usize) -> c_int {
-    Signalled::semaphore(semaphore, caller).made();
+    Object::semaphore(semaphore, caller).made();
     if shared != 0 || !config::semaphores() {
         counters::count(if shared != 0 { Fallback::Shared } else { Fallback::Chosen });
         return real!(sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int);

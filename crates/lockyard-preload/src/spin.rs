@@ -39,11 +39,15 @@ use libc::{EBUSY, pthread_spinlock_t};
 use lockyard::platform::linux::Linux;
 use lockyard::spin::hq::{RawHqSpinLock, TYPE};
 use lockyard::spin::qspinlock::{MARK, RawMarkedSpinLock};
+use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
+use lockyard_segment::places::Object;
+use lockyard_segment::{self as segment, Caller, Holder};
 
 use crate::config::{self, SpinKind};
 use crate::counters::{self, Fallback};
 use crate::real::real;
 use crate::thread;
+use crate::watch::{self, Patience};
 
 /// From here on words are glibc's, below 0.
 const BELOW_ZERO: u32 = u32::MAX << 11;
@@ -73,12 +77,16 @@ unsafe fn hq<'a>(spin: *mut pthread_spinlock_t) -> &'a RawHqSpinLock<Linux> {
     unsafe { &*spin.cast() }
 }
 
-/// See `pthread_spin_init(3p)`.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_spin_init(spin: *mut pthread_spinlock_t, shared: c_int) -> c_int {
+lockyard_segment::with_caller! {
+    /// See `pthread_spin_init(3p)`.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn pthread_spin_init(spin: *mut pthread_spinlock_t, shared: c_int) => init_for
+}
+
+unsafe extern "C" fn init_for(spin: *mut pthread_spinlock_t, shared: c_int, caller: usize) -> c_int {
     let rest = match config::spin() {
         _ if shared != libc::PTHREAD_PROCESS_PRIVATE => Err(Fallback::Shared),
         SpinKind::Glibc => Err(Fallback::Chosen),
@@ -87,6 +95,7 @@ pub unsafe extern "C" fn pthread_spin_init(spin: *mut pthread_spinlock_t, shared
     };
     match rest {
         Ok(rest) => {
+            Object::spinlock(spin, caller).made();
             // SAFETY: memory for a spinlock that nobody uses.
             unsafe { spin.write(rest as pthread_spinlock_t) };
             0
@@ -107,11 +116,12 @@ pub unsafe extern "C" fn pthread_spin_destroy(spin: *mut pthread_spinlock_t) -> 
     if kind(spin) == SpinKind::Glibc {
         return real!(pthread_spin_destroy(spin: *mut pthread_spinlock_t) -> c_int);
     }
+    Object::spinlock(spin, 0).gone();
     0
 }
 
 macro_rules! calls {
-    ($($doc:literal $name:ident, $slow:ident: $fast:expr; $lock:ident => $call:expr;)*) => {$(
+    ($($doc:literal $name:ident, $slow:ident, $for:ident: $fast:expr; $call:ident;)*) => {$(
         #[doc = $doc]
         ///
         /// # Safety
@@ -125,23 +135,24 @@ macro_rules! calls {
             unsafe { $slow(spin) }
         }
 
-        #[inline(never)]
-        unsafe extern "C" fn $slow(spin: *mut pthread_spinlock_t) -> c_int {
+        lockyard_segment::with_caller!(fn $slow(spin: *mut pthread_spinlock_t) => $for);
+
+        unsafe extern "C" fn $for(spin: *mut pthread_spinlock_t, caller: usize) -> c_int {
             match kind(spin) {
-                SpinKind::Spin => {
-                    // SAFETY: a spinlock, as in C.
-                    let $lock = unsafe { plain(spin) };
-                    $call
-                }
-                SpinKind::Hq => {
-                    // SAFETY: as above.
-                    let $lock = unsafe { hq(spin) };
-                    $call
-                }
+                // SAFETY: a spinlock of that kind, as in C.
+                SpinKind::Spin => unsafe { $call(plain(spin), caller) },
+                // SAFETY: as above.
+                SpinKind::Hq => unsafe { $call(hq(spin), caller) },
                 SpinKind::Glibc => real!($name(spin: *mut pthread_spinlock_t) -> c_int),
             }
         }
     )*};
+}
+
+calls! {
+    "See `pthread_spin_lock(3p)`." pthread_spin_lock, lock_slow, lock_for: take; lock;
+    "See `pthread_spin_trylock(3p)`." pthread_spin_trylock, trylock_slow, trylock_for: take; try_lock;
+    "See `pthread_spin_unlock(3p)`." pthread_spin_unlock, unlock_slow, unlock_for: give; unlock;
 }
 
 /// Takes it if it is free and ours.
@@ -159,21 +170,58 @@ fn give(spin: *mut pthread_spinlock_t) -> bool {
     true
 }
 
-calls! {
-    "See `pthread_spin_lock(3p)`." pthread_spin_lock, lock_slow: take; lock => {
-        if !lock.try_unseen() {
-            // Where it queues its fixed priority counts: see `rank`.
-            thread::block().identity();
-            lock.acquire_slow();
-        }
+/// A spinlock of ours.
+type Queued<K> = RawQueuedSpinLock<Linux, K>;
+
+/// Takes `lock` for the code at `caller`.
+unsafe fn lock<K: Kind<Linux>>(lock: &Queued<K>, caller: usize) -> c_int {
+    let wait = || {
+        // Where it queues its fixed priority counts: see `rank`.
+        thread::block().identity();
+        lock.acquire_slow();
         0
     };
-    "See `pthread_spin_trylock(3p)`." pthread_spin_trylock, trylock_slow: take; lock => {
-        if lock.try_acquire() { 0 } else { EBUSY }
-    };
-    "See `pthread_spin_unlock(3p)`." pthread_spin_unlock, unlock_slow: give; lock => {
-        // SAFETY: the caller holds it, as in C.
-        unsafe { lock.release() };
+    if segment::watched() {
+        told(lock, caller, Patience::Forever, || lock.try_unseen(), wait)
+    } else if lock.try_unseen() {
         0
-    };
+    } else {
+        wait()
+    }
+}
+
+unsafe fn try_lock<K: Kind<Linux>>(lock: &Queued<K>, caller: usize) -> c_int {
+    if segment::watched() {
+        told(lock, caller, Patience::None, || lock.try_acquire(), || EBUSY)
+    } else if lock.try_acquire() {
+        0
+    } else {
+        EBUSY
+    }
+}
+
+/// Takes `lock` by `attempt`, or else `wait`, and tells of it.
+#[cold]
+fn told<K: Kind<Linux>>(
+    lock: &Queued<K>,
+    caller: usize,
+    patience: Patience<()>,
+    attempt: impl FnOnce() -> bool,
+    wait: impl FnOnce() -> c_int,
+) -> c_int {
+    let object = Object::spinlock(lock, caller);
+    let taker = Caller::new(object.class(), caller);
+    // It does not know its holder: the threads that have noted it are looked at.
+    watch::take_as((taker, object.at), patience, attempt, || Some(lock.is_contended()), || Holder::Readers, wait)
+}
+
+/// # Safety
+/// The caller holds it, or acts for the holder.
+unsafe fn unlock<K: Kind<Linux>>(lock: &Queued<K>, _caller: usize) -> c_int {
+    let at = core::ptr::from_ref(lock).addr();
+    watch::releasing(at);
+    // SAFETY: the caller's promise.
+    unsafe { lock.release() };
+    watch::released(at);
+    0
 }

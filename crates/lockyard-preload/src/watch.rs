@@ -86,34 +86,9 @@ impl Told<'_> {
         holder: impl Fn() -> Holder,
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
-        let class = self.class(caller);
-        let caller = Caller::new(class, caller);
+        let caller = Caller::new(self.class(caller), caller);
         let caller = if self.shared { caller.shared() } else { caller };
-        // Before the lock is taken: from then on others look for what the thread notes.
-        let page = page();
-        if attempt() {
-            match page {
-                _ if queued() == Some(true) => segment::acquired_past_others(caller, self.lock),
-                Some(page) => segment::acquired_on(page, caller, self.lock),
-                None => {}
-            }
-            return 0;
-        }
-        if let Patience::None = patience {
-            segment::refused(caller, self.lock);
-            return libc::EBUSY;
-        }
-        let mut waiting = segment::contended_by(caller, self.lock, known(holder));
-        if let Patience::Until(_) = patience {
-            waiting = waiting.with_deadline();
-        }
-        let result = wait();
-        match result {
-            0 if queued() == Some(false) => waiting.got_last(),
-            0 => waiting.got(),
-            _ => waiting.gave_up(),
-        }
-        result
+        take_as((caller, self.lock), patience, attempt, queued, holder, wait)
     }
 
     /// The code at `caller` gives the lock up, and sleeps until others put it into its queue, or
@@ -134,6 +109,43 @@ impl Told<'_> {
             segment::acquired_after(caller, self.lock, since, queued() == Some(true));
         }
     }
+}
+
+/// Takes the lock at `lock` for `caller`: `attempt`, and if that fails and the caller has
+/// `patience`, `wait`. `queued`, `holder`: as in [`Told::take`].
+pub(crate) fn take_as<D>(
+    (caller, lock): (Caller, usize),
+    patience: Patience<D>,
+    attempt: impl FnOnce() -> bool,
+    queued: impl Fn() -> Option<bool>,
+    holder: impl Fn() -> Holder,
+    wait: impl FnOnce() -> c_int,
+) -> c_int {
+    // Before the lock is taken: from then on others look for what the thread notes.
+    let page = page();
+    if attempt() {
+        match page {
+            _ if queued() == Some(true) => segment::acquired_past_others(caller, lock),
+            Some(page) => segment::acquired_on(page, caller, lock),
+            None => {}
+        }
+        return 0;
+    }
+    if let Patience::None = patience {
+        segment::refused(caller, lock);
+        return libc::EBUSY;
+    }
+    let mut waiting = segment::contended_by(caller, lock, known(holder));
+    if let Patience::Until(_) = patience {
+        waiting = waiting.with_deadline();
+    }
+    let result = wait();
+    match result {
+        0 if queued() == Some(false) => waiting.got_last(),
+        0 => waiting.got(),
+        _ => waiting.gave_up(),
+    }
+    result
 }
 
 /// The calling thread, which was [idle](Told::idle), runs again.

@@ -94,6 +94,7 @@ mod holds;
 pub mod layout;
 mod life;
 mod memory;
+pub mod places;
 mod process;
 pub mod reader;
 pub mod recorder;

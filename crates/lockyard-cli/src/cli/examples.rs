@@ -142,8 +142,8 @@ Examples:
   lockyard record --time 10s --out app.lyr memcached -t 4
   lockyard record --pid 1234 --windows
 
-Read it with lockyard report, model or predict. Recorded are mutexes, rwlocks, condition variables and semaphores of pthread, and the locks of programs \
-linked with liblockyard, without its condition variables; not spinlocks of pthread. A running process must have been started \
+Read it with lockyard report, model or predict. Recorded are mutexes, rwlocks, spinlocks, condition variables and semaphores of pthread, and the locks and condition variables of programs \
+linked with liblockyard. A running process must have been started \
 with lockyard run, stat or record. The program never waits for the file: where its events come too fast, windows end early, which is said. \
 A recorded thread asks the system for its CPU time: a sandbox must allow clock_gettime and getrusage.";
 
@@ -151,6 +151,7 @@ pub(crate) const REPORT_EXAMPLES: &str = "\
 Examples:
   lockyard report app.lyr
   lockyard report app.lyr --machine this,epyc9654_2s:nps4
+  lockyard report app.lyr --html app.html
   lockyard record --time 10s --out app.lyr ./server && lockyard report app.lyr";
 
 pub(crate) const MODEL_EXAMPLES: &str = "\

@@ -63,7 +63,7 @@ fn sentence(facts: &Facts<'_>) -> String {
         if acquired == 0 {
             let beside = beside();
             return format!(
-                "No mutex or rwlock was taken in this time; {} are not timed.{not_seen}{beside}",
+                "No lock that is counted was taken in this time; {} are not timed.{not_seen}{beside}",
                 unseen::NOT_TIMED
             );
         }

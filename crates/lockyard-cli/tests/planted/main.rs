@@ -106,6 +106,19 @@ fn a_convoy_is_named() {
     assert!(report.contains("time lost") && report.contains("max hold"), "{report}");
 }
 
+/// Spinlocks were not counted: locks were said not to be this program's problem.
+#[test]
+fn a_contended_spinlock_is_named() {
+    let parts = [
+        "Locks cost this program ".to_owned(),
+        "of that for spinlock".to_owned(),
+        format!("asked for in {}", place("stepper", "stepper")),
+        format!("held from {} for ", place("strider", "strider")),
+    ];
+    let report = told("spins", &parts);
+    assert!(report.contains(&format!("spinlock of {}", place("main", "cursor"))), "{report}");
+}
+
 #[test]
 fn starving_readers_are_named() {
     let parts = [

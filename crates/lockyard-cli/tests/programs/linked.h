@@ -16,6 +16,11 @@
 #define reader_unlock ly_rwsem_up_read
 #define writer_unlock ly_rwsem_up_write
 
+#define pthread_spinlock_t ly_spinlock_t
+#define pthread_spin_init(lock, shared) ly_spin_init(lock)
+#define pthread_spin_lock ly_spin_lock
+#define pthread_spin_unlock ly_spin_unlock
+
 #define pthread_cond_t ly_cond_t
 #undef PTHREAD_COND_INITIALIZER
 #define PTHREAD_COND_INITIALIZER LY_COND_INIT

@@ -117,6 +117,32 @@ __attribute__((noinline)) static void *convoy(void *nothing)
     return nothing;
 }
 
+// The same, under a spinlock, which one thread holds for longer.
+static pthread_spinlock_t cursor;
+
+__attribute__((noinline)) static void *stepper(void *nothing)
+{
+    while (!stop) {
+        pthread_spin_lock(&cursor); // MARK stepper
+        work(500);
+        pthread_spin_unlock(&cursor);
+        work(500);
+    }
+    return nothing;
+}
+
+__attribute__((noinline)) static void *strider(void *nothing)
+{
+    for (int round = 0; round < 40; round++) {
+        pthread_spin_lock(&cursor); // MARK strider
+        nap(5000);
+        pthread_spin_unlock(&cursor);
+        nap(500);
+    }
+    stop = 1;
+    return nothing;
+}
+
 // A writer leaves the readers hardly a moment.
 __attribute__((noinline)) static void *reader(void *nothing)
 {
@@ -218,6 +244,10 @@ int main(int words, char **word)
         run(forth, 1, back_in_time, 1);
     else if (!strcmp(what, "convoy"))
         run(convoy, FEW, NULL, 0);
+    else if (!strcmp(what, "spins")) {
+        pthread_spin_init(&cursor, PTHREAD_PROCESS_PRIVATE); // MARK cursor
+        run(stepper, FEW, strider, 1);
+    }
     else if (!strcmp(what, "readers"))
         run(reader, FEW, writer, 1);
     else if (!strcmp(what, "daemon"))

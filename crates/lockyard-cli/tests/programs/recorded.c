@@ -10,6 +10,7 @@ enum { THREADS = 4 };
 
 static pthread_mutex_t hot = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_spinlock_t cursor;
 static int rounds = 1000;
 static void *work(void *), *(*job)(void *) = work;
 
@@ -23,6 +24,8 @@ static void *work(void *argument) {
         else
             pthread_rwlock_rdlock(&table);
         pthread_rwlock_unlock(&table);
+        pthread_spin_lock(&cursor);
+        pthread_spin_unlock(&cursor);
     }
     return NULL;
 }
@@ -55,6 +58,7 @@ static void threads(int count) {
 
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "";
+    pthread_spin_init(&cursor, PTHREAD_PROCESS_PRIVATE); // MARK cursor
     if (strcmp(what, "fork") == 0) {
         pid_t child = fork();
         if (child == 0) {

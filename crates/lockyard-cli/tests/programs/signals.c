@@ -10,6 +10,10 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef LINKED
+#include "linked.h"
+#endif
+
 enum { THREADS = 2, ITEMS = 500 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -118,6 +122,7 @@ int main(int count, char **words) {
         if (errno != 77 || sem_wait(&full) != 0 || errno != 77)
             abort();
     } else {
+#ifndef LINKED
         pthread_condattr_t attributes;
         pthread_condattr_init(&attributes);
         if (strcmp(what, "shared conditions") == 0) {
@@ -130,6 +135,7 @@ int main(int count, char **words) {
             pthread_cond_init(&emptied, &attributes);
         }
         pthread_cond_init(&filled, &attributes); // MARK filled
+#endif
         run(produce, consume);
         pthread_mutex_lock(&lock);
         waits++;

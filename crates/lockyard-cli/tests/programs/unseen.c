@@ -40,17 +40,14 @@ static void run(void *(*each)(void *))
         pthread_join(threads[at], NULL);
 }
 
-// All wait at a semaphore and a spinlock, and at nothing else.
+// All wait at a semaphore, and at nothing else.
 static sem_t unit;
-static pthread_spinlock_t spin;
 
 static void *pass(void *nothing)
 {
     for (int round = 0; round < 50; round++) {
         sem_wait(&unit);
-        pthread_spin_lock(&spin);
         nap(1000);
-        pthread_spin_unlock(&spin);
         sem_post(&unit);
     }
     return nothing;
@@ -141,7 +138,6 @@ int main(int words, char **word)
         run(convoy);
     else if (!strcmp(what, "units")) {
         sem_init(&unit, 0, 1);
-        pthread_spin_init(&spin, 0);
         run(pass);
     }
     else if (!strcmp(what, "shared"))

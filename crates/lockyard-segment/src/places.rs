@@ -1,0 +1,216 @@
+//! What is known of objects that have no byte to keep it in: condition variables, semaphores and
+//! spinlocks. A table by their addresses, with the place of the code that initialised an object, or
+//! else of the code that was first told to use it, and the class of that place once an event has
+//! asked for it.
+//!
+//! | a call that | does what |
+//! |---|---|
+//! | initialises it | [`Object::made`], while a segment is open |
+//! | destroys it | [`Object::gone`], likewise |
+//! | is told of | [`Object::class`] |
+//!
+//! Objects that find no place in the table share one class of their sort: as may all after the
+//! first 4,096, where none is destroyed. All of it may run in a signal handler: nothing
+//! allocates, waits, or changes errno.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+
+use crate::classes::Class;
+use crate::layout::ThreadPage;
+use crate::tape::{self, Kind};
+use crate::told;
+use crate::writer::watched;
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// A condition variable.
+    Condition,
+    /// A semaphore.
+    Semaphore,
+    /// A spinlock.
+    Spinlock,
+}
+
+impl Sort {
+    const fn kind(self) -> &'static [u8] {
+        match self {
+            Self::Condition => tape::CONDITION,
+            Self::Semaphore => tape::SEMAPHORE,
+            Self::Spinlock => b"spinlock",
+        }
+    }
+
+    /// The class of objects whose place is not known.
+    fn others(self) -> Class {
+        static CONDITIONS: AtomicU32 = AtomicU32::new(0);
+        static SEMAPHORES: AtomicU32 = AtomicU32::new(0);
+        static SPINLOCKS: AtomicU32 = AtomicU32::new(0);
+        let (known, name) = match self {
+            Self::Condition => (&CONDITIONS, b"other condition variables".as_slice()),
+            Self::Semaphore => (&SEMAPHORES, b"other semaphores".as_slice()),
+            Self::Spinlock => (&SPINLOCKS, b"other spinlocks".as_slice()),
+        };
+        match known.load(Relaxed) {
+            0 => {
+                let class = told::class(self.kind(), name, 0);
+                known.store(class.kept(), Relaxed);
+                class
+            }
+            kept => Class::from_raw(kept),
+        }
+    }
+}
+
+/// An object in a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// What it is.
+    pub sort: Sort,
+    /// Its address.
+    pub at: usize,
+    /// The address after the call; 0: unknown.
+    pub caller: usize,
+}
+
+/// What is known of an object.
+struct Entry {
+    /// Its address; 0: the entry is free.
+    object: AtomicUsize,
+    /// Bits 16–63: the address of the code that is its place, 0: unknown. Below: what it keeps of
+    /// its class, 0: nobody has asked.
+    place: AtomicU64,
+}
+
+const ROOM: usize = 1 << 12;
+/// Entries that an object may have.
+const PROBES: usize = 16;
+const ADDRESS: u32 = 16;
+const CLASS: u64 = (1 << ADDRESS) - 1;
+
+static TABLE: [Entry; ROOM] = [const { Entry { object: AtomicUsize::new(0), place: AtomicU64::new(0) } }; ROOM];
+
+fn probes(object: usize) -> impl Iterator<Item = &'static Entry> {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let first = ((object as u64).wrapping_mul(GOLDEN) >> (u64::BITS - ROOM.ilog2())) as usize;
+    (0..PROBES).map(move |probe| &TABLE[(first + probe) % ROOM])
+}
+
+fn known(object: usize) -> Option<&'static Entry> {
+    probes(object).find(|entry| entry.object.load(SeqCst) == object)
+}
+
+/// The object's entry, made if need be. `None`: there is no room for it.
+fn entry(object: usize) -> Option<&'static Entry> {
+    known(object).or_else(|| {
+        let free = |entry: &&Entry| entry.object.compare_exchange(0, object, SeqCst, Relaxed).is_ok();
+        let mine = probes(object).find(free)?;
+        // Two threads that come at once may have taken two: the first in order counts.
+        let first = known(object)?;
+        if !core::ptr::eq(first, mine) {
+            mine.object.store(0, SeqCst);
+        }
+        Some(first)
+    })
+}
+
+impl Object {
+    /// The condition variable at `object`, in a call from `caller`.
+    pub fn condition<T>(object: *const T, caller: usize) -> Self {
+        Self { sort: Sort::Condition, at: object.addr(), caller }
+    }
+
+    /// The semaphore at `object`. It is initialised by a call, as a rule: the others' callers need
+    /// not be known.
+    pub fn semaphore<T>(object: *const T, caller: usize) -> Self {
+        Self { sort: Sort::Semaphore, at: object.addr(), caller }
+    }
+
+    /// The spinlock at `object`, in a call from `caller`.
+    pub fn spinlock<T>(object: *const T, caller: usize) -> Self {
+        Self { sort: Sort::Spinlock, at: object.addr(), caller }
+    }
+
+    /// Its class.
+    pub fn class(self) -> Class {
+        let Some(entry) = entry(self.at) else { return self.sort.others() };
+        let place = entry.place.load(Relaxed);
+        if place & CLASS != 0 {
+            return Class::from_raw(place as u32);
+        }
+        let address = if place == 0 { self.caller } else { (place >> ADDRESS) as usize };
+        let found = if address == 0 { Class::NONE } else { told::class_at(self.sort.kind(), address) };
+        let class = if found == Class::NONE { self.sort.others() } else { found };
+        let kept = (address as u64) << ADDRESS | u64::from(class.kept());
+        match entry.place.compare_exchange(place, kept, Relaxed, Relaxed) {
+            Err(given) if given & CLASS != 0 => Class::from_raw(given as u32),
+            _ => class,
+        }
+    }
+
+    /// The code at its caller initialises it.
+    #[inline(always)]
+    pub fn made(self) {
+        #[cold]
+        #[inline(never)]
+        fn note(object: Object) {
+            if let Some(entry) = entry(object.at) {
+                entry.place.store((object.caller as u64) << ADDRESS, Relaxed);
+            }
+        }
+        if watched() {
+            note(self);
+        }
+    }
+
+    /// It is not used any more.
+    #[inline(always)]
+    pub fn gone(self) {
+        #[cold]
+        #[inline(never)]
+        fn forget(object: usize) {
+            if let Some(entry) = known(object) {
+                entry.place.store(0, Relaxed);
+                entry.object.store(0, SeqCst);
+            }
+        }
+        if watched() {
+            forget(self.at);
+        }
+    }
+
+    /// The thread of `page`, if it is recorded, does `what` with it.
+    #[inline]
+    pub fn tell_on(self, page: &ThreadPage, what: Kind) {
+        if tape::is_on(page) {
+            tape::tell(page, what, self.class(), self.at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In one test: the table is the process's.
+    #[test]
+    fn an_object_has_one_entry_until_it_is_gone_and_the_table_may_be_full() {
+        let objects: Vec<usize> = (0..2 * ROOM).map(|number| 0x7f00_0000_0000 + 48 * number).collect();
+        let placed: Vec<_> = objects.iter().map(|&object| entry(object)).collect();
+        let found = placed.iter().flatten().count();
+        assert!((ROOM / 2..=ROOM).contains(&found), "{found}");
+        for (object, placed) in objects.iter().zip(&placed) {
+            let again = known(*object);
+            assert_eq!(again.map(core::ptr::from_ref), placed.map(core::ptr::from_ref));
+        }
+        placed.iter().flatten().for_each(|entry| entry.object.store(0, SeqCst));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| objects[..64].iter().for_each(|&object| assert!(entry(object).is_some())));
+            }
+        });
+        for object in &objects[..64] {
+            assert_eq!(probes(*object).filter(|entry| entry.object.load(SeqCst) == *object).count(), 1);
+        }
+    }
+}
