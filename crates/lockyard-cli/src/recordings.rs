@@ -1,5 +1,7 @@
 //! `lockyard report`, `model`, `script`, `import`: recordings of what programs do with their locks.
 
+mod page;
+
 use std::fmt::Write;
 
 use lockyard_recording::Recording;
@@ -69,11 +71,19 @@ pub(crate) fn import(args: &ImportArgs) -> Result<String, Failure> {
     Ok(format!("wrote {}: {} in {windows}\n", target.path().display(), numbers::count(events, "event")))
 }
 
+/// What is said beside the tables.
+struct Said {
+    sentence: String,
+    /// A line for each machine.
+    estimates: String,
+}
+
 /// `lockyard report`: what is printed.
 ///
 /// # Errors
 /// One line for the first thing that is wrong.
 pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure> {
+    let target = args.html.as_deref().map(|path| Target::check("--html", path)).transpose()?;
     let machines = machines::to_predict("--machine", &args.machine, &[])?;
     let recording = recorded("report", &args.file)?;
     let summary = recording.summary();
@@ -95,12 +105,20 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
             first = first.or_else(|| named.first().map(|(class, threads)| (class.clone(), *threads, machine.label())));
         }
     }
-    let mut out = format!("{}\n\n", look.bold(&verdict(&recording, &summary, first.as_ref())));
+    let said = Said { sentence: verdict(&recording, &summary, first.as_ref()), estimates };
+    let mut out = format!("{}\n\n", look.bold(&said.sentence));
     out.push_str(&classes(&recording, &summary, look));
     out.push_str(&awaited(&recording, &summary));
-    if !estimates.is_empty() {
-        let _ =
-            write!(out, "\nThreads at which a lock saturates if they never sleep, from averages alone:\n{estimates}");
+    if !said.estimates.is_empty() {
+        let _ = write!(
+            out,
+            "\nThreads at which a lock saturates if they never sleep, from averages alone:\n{}",
+            said.estimates
+        );
+    }
+    if let Some(target) = target {
+        target.write(&page::page(&recording, &summary, &said))?;
+        let _ = writeln!(out, "\nwrote {}", target.path().display());
     }
     Ok(out)
 }
@@ -163,24 +181,26 @@ fn stop(summary: &Summary, (class, threads, machine): &(String, f64, String)) ->
     }
 }
 
+/// The columns of the table of classes.
+const HEAD: [&str; 13] = [
+    "",
+    "kind",
+    "locks",
+    "sections",
+    "reads",
+    "waited",
+    "of the time",
+    "hold p50",
+    "p99",
+    "longest",
+    "wait p50",
+    "p99",
+    "longest",
+];
+
 fn classes(recording: &Recording, summary: &Summary, look: Look) -> String {
-    let head = [
-        "",
-        "kind",
-        "locks",
-        "sections",
-        "reads",
-        "waited",
-        "of the time",
-        "hold p50",
-        "p99",
-        "longest",
-        "wait p50",
-        "p99",
-        "longest",
-    ];
-    let mut table = new_table(look, head);
-    align_right(&mut table, &(2..13).collect::<Vec<_>>());
+    let mut table = new_table(look, HEAD);
+    align_right(&mut table, &(2..HEAD.len()).collect::<Vec<_>>());
     for cost in summary.classes.iter().take(MOST) {
         table.add_row(row(recording, summary, cost));
     }

@@ -42,36 +42,68 @@ impl Held {
     }
 }
 
+/// What a thread does for a while with what a class is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slice {
+    pub(crate) thread: u32,
+    /// The number of the class in [`Recording::classes`].
+    pub(crate) class: usize,
+    /// The lock is, or was to be, shared.
+    pub(crate) is_read: bool,
+    /// Waits for it, or holds it with so many more that it took before.
+    pub(crate) holds: Option<usize>,
+    /// From when to when: times of the recording.
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
+/// All slices that have a length, window by window, each in the order in which they end.
+pub(crate) fn slices(recording: &Recording) -> Vec<Slice> {
+    let mut walk = Walk::default();
+    recording.windows.iter().for_each(|window| walk.window(recording, window));
+    walk.slices
+}
+
 /// The document.
 pub(crate) fn document(recording: &Recording) -> String {
     let start = recording.windows.iter().map(|window| window.begin).min().unwrap_or(0);
-    let mut page = Page {
-        recording,
-        start,
-        tracks: Tracks::default(),
-        numbers: BTreeMap::new(),
-        named: BTreeSet::new(),
-        before: BTreeMap::new(),
-    };
-    page.tracks.group(WAITS, "waits");
-    page.tracks.group(HOLDS, "holds");
-    recording.windows.iter().for_each(|window| page.window(window));
-    page.tracks.document(&recording.program)
+    let at = |ns: u64| ns.saturating_sub(start);
+    let mut tracks = Tracks::default();
+    tracks.group(WAITS, "waits");
+    tracks.group(HOLDS, "holds");
+    // The number of each thread's track, and which have a name in which group.
+    let (mut numbers, mut named) = (BTreeMap::new(), BTreeSet::new());
+    for slice in slices(recording) {
+        let (group, place) = slice.holds.map_or((WAITS, 0), |place| (HOLDS, place));
+        let next = numbers.len() as u32 + 1;
+        let track = *numbers.entry((slice.thread, place)).or_insert(next);
+        if named.insert((group, track)) {
+            let beside = if place > 0 { format!(", with {place} more held") } else { String::new() };
+            tracks.track(group, track, &format!("thread {}{beside}", slice.thread));
+        }
+        let read = if slice.is_read { " (read)" } else { "" };
+        let name = format!("{}{read}", recording.classes[slice.class].name);
+        tracks.slice(group, track, &name, at(slice.begin), at(slice.end));
+    }
+    tracks.document(&recording.program)
 }
 
-struct Page<'a> {
-    recording: &'a Recording,
-    start: u64,
-    tracks: Tracks,
-    /// The number of each thread's track.
-    numbers: BTreeMap<(u32, usize), u32>,
-    named: BTreeSet<(u32, u32)>,
+#[derive(Default)]
+struct Walk {
+    slices: Vec<Slice>,
     /// When the last window of a thread ended, and what it was about then.
     before: BTreeMap<u32, (u64, Held, Option<Open>)>,
 }
 
-impl Page<'_> {
-    fn window(&mut self, window: &Window) {
+impl Walk {
+    fn window(&mut self, recording: &Recording, window: &Window) {
+        let class = |lock: u32| {
+            recording
+                .locks
+                .get(lock as usize)
+                .map(|class| *class as usize)
+                .filter(|class| *class < recording.classes.len())
+        };
         let end = window.events.last().map_or(window.begin, |event| event.at);
         // `asked`: the last request. A wait if it is granted or given up next, else a hold.
         let follows = self.before.remove(&window.thread).filter(|(end, ..)| *end == window.begin);
@@ -82,13 +114,13 @@ impl Page<'_> {
             if let What::Woken | What::GaveUp = event.what
                 && let Some(open) = idle.take_if(|open| open.lock == event.lock)
             {
-                self.slice(window.thread, (WAITS, 0), open, event.at);
+                self.slice((window.thread, None), open, (class(open.lock), event.at));
                 continue;
             }
             let before = asked.take();
             if let What::Grant | What::GaveUp = event.what {
                 let Some(open) = before.filter(|open| open.lock == event.lock) else { continue };
-                self.slice(window.thread, (WAITS, 0), open, event.at);
+                self.slice((window.thread, None), open, (class(open.lock), event.at));
                 if event.what == What::Grant {
                     held.take(Open { since: event.at, ..open });
                 }
@@ -100,7 +132,7 @@ impl Page<'_> {
                 What::Wait => idle = Some(Open { lock: event.lock, mode: Mode::Write, since: event.at }),
                 What::Release => {
                     if let Some((place, open)) = held.release(event.lock) {
-                        self.slice(window.thread, (HOLDS, place), open, event.at);
+                        self.slice((window.thread, Some(place)), open, (class(open.lock), event.at));
                     }
                 }
                 _ => {}
@@ -109,21 +141,10 @@ impl Page<'_> {
         self.before.insert(window.thread, (end, held, asked));
     }
 
-    fn slice(&mut self, thread: u32, (group, place): (u32, usize), open: Open, end: u64) {
-        let next = self.numbers.len() as u32 + 1;
-        let track = *self.numbers.entry((thread, place)).or_insert(next);
-        if self.named.insert((group, track)) {
-            let beside = if place > 0 { format!(", with {place} more held") } else { String::new() };
-            self.tracks.track(group, track, &format!("thread {thread}{beside}"));
+    fn slice(&mut self, (thread, holds): (u32, Option<usize>), open: Open, (class, end): (Option<usize>, u64)) {
+        if let Some(class) = class.filter(|_| end > open.since) {
+            self.slices.push(Slice { thread, class, is_read: open.mode == Mode::Read, holds, begin: open.since, end });
         }
-        let class = self.recording.locks.get(open.lock as usize);
-        let class = class.and_then(|class| self.recording.classes.get(*class as usize));
-        let mut name = class.map_or_else(|| "?".to_owned(), |class| class.name.clone());
-        if open.mode == Mode::Read {
-            name.push_str(" (read)");
-        }
-        let at = |ns: u64| ns.saturating_sub(self.start);
-        self.tracks.slice(group, track, &name, at(open.since), at(end));
     }
 }
 

@@ -141,6 +141,11 @@ pub(crate) struct ReportArgs {
     /// list machines`, this, or paths to machine files
     #[arg(long, value_name = "LIST", default_value = "this")]
     pub(crate) machine: String,
+
+    /// Write a page to FILE as well: where the time goes, and the threads in the stretch with most
+    /// waiting
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Options of `lockyard script`.

@@ -11,6 +11,7 @@ pub(crate) mod folded;
 pub(crate) mod hq;
 pub(crate) mod html;
 pub(crate) mod json;
+pub(crate) mod lanes;
 pub(crate) mod lines;
 pub(crate) mod look;
 pub(crate) mod numbers;
