@@ -16,8 +16,8 @@ use crate::timeline::{self, Slice};
 /// The picture of the threads shows about so many waits and holds, and so many threads.
 const MOST_SLICES: u64 = 300;
 const MOST_LANES: usize = 16;
-/// Classes of which the bar shows the time apart.
-const APART: usize = 2;
+/// Classes of which the bar shows the time apart: it has six colours.
+const APART: usize = 1;
 
 /// The whole page. Writing to a string cannot fail, here and below.
 pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> String {
@@ -42,7 +42,7 @@ pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> Str
     let _ = writeln!(
         out,
         "<h2>Where the threads’ time goes</h2>\n<div class=\"scroll\">{}</div>",
-        shares::chart("Shares of the time of all threads", &[bar])
+        shares::chart("Shares of the time of all threads. Grey: ready to run, without a CPU", &[bar])
     );
     if let Some(picture) = stretch(recording, summary) {
         let _ = writeln!(out, "<h2>Who holds what, and who waits</h2>\n<div class=\"scroll\">{picture}</div>");
@@ -60,13 +60,19 @@ pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> Str
     out
 }
 
+/// A class as people know it.
+fn named(recording: &Recording, class: usize) -> String {
+    let class = &recording.classes[class];
+    format!("{} {}", class.sort.name(), class.name)
+}
+
 /// What the time of all threads is. The rest is time without a CPU.
 fn shares_of_time(recording: &Recording, summary: &Summary) -> Vec<(String, f64)> {
     let share = |ns: u64| ns as f64 / summary.recorded_ns.max(1) as f64;
     let mut parts = vec![("outside of all locks".to_owned(), share(summary.outside_ns))];
     let (apart, others) = summary.classes.split_at(summary.classes.len().min(APART));
     for cost in apart {
-        let name = &recording.classes[cost.class].name;
+        let name = named(recording, cost.class);
         parts.push((format!("waits for {name}"), share(cost.waited_ns)));
         parts.push((format!("holds {name}"), share(cost.held_ns)));
     }
@@ -117,7 +123,7 @@ fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
         Lane { label: format!("thread {thread}"), pieces: own.into_iter().map(piece).collect() }
     };
     let lanes: Vec<Lane> = threads.iter().map(|(thread, _)| lane(*thread)).collect();
-    let names: Vec<String> = order.iter().map(|class| recording.classes[*class].name.clone()).collect();
+    let names: Vec<String> = order.iter().map(|class| named(recording, *class)).collect();
     let more = if left > 0 { format!(", {left} more threads not shown") } else { String::new() };
     let title = format!(
         "{} from {} on: the stretch with most waiting{more}",
@@ -192,9 +198,12 @@ mod tests {
             let _ = write!(text, "5000 {thread} wait 1\n6000 {thread} woken 1\n");
         }
         let page = page_of(&text);
-        for part in
-            ["a&amp;b", "Locks &lt;cost&gt; you.", "thread 20 waits for TABLE for 1.99 µs", "4 more threads not shown"]
-        {
+        for part in [
+            "a&amp;b",
+            "Locks &lt;cost&gt; you.",
+            "thread 20 waits for mutex TABLE for 1.99 µs",
+            "4 more threads not shown",
+        ] {
             assert!(page.contains(part), "no '{part}' in {page}");
         }
         assert!(page.contains("waits for signals") && page.contains("this: A at 3"), "{page}");
