@@ -63,7 +63,7 @@ pub(crate) fn chart(title: &str, names: &[String], lanes: &[Lane], length: f64) 
         let name = if row < COLOURS { name } else { "other locks" };
         key(&mut out, &colour(row), legend + LEGEND * row as f64, name);
     }
-    key(&mut out, "p5 pale", legend + LEGEND * coloured as f64, "pale: waits for it");
+    key(&mut out, "p5 pale", legend + LEGEND * coloured as f64, "faded: waits for it");
     out.push_str("</svg>\n");
     out
 }
@@ -118,7 +118,7 @@ mod tests {
         }
         let svg = chart("a & b", &names, &lanes, 100.0);
         assert!(svg.contains("7 &amp; 8 holds lock &lt;0&gt; for 70.0 ns"), "{svg}");
-        assert!(svg.contains("other locks") && svg.contains("pale: waits for it"), "{svg}");
+        assert!(svg.contains("other locks") && svg.contains("faded: waits for it"), "{svg}");
         for number in svg.split("<rect x=\"").skip(1) {
             let x: f64 = number.split('"').next().unwrap().parse().unwrap();
             assert!((START..END).contains(&x), "{x}");

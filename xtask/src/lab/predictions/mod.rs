@@ -84,7 +84,7 @@ fn choose(words: &[&str]) -> Outcome<Choice> {
 fn run(choice: &Choice) -> Outcome {
     let host = host::this(choice.host.as_deref())?;
     let scale = if choice.short { SHORT } else { FULL };
-    let tools = Tools::build()?;
+    let tools = Tools::build(&choice.programs)?;
     let begin = Instant::now();
     let mut cells = Vec::new();
     for (at, program) in choice.programs.iter().enumerate() {

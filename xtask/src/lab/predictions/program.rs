@@ -127,9 +127,15 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    pub(super) fn build() -> Outcome<Tools> {
+    /// For `programs`: what one of them needs is missed now, not when its turn comes.
+    pub(super) fn build(programs: &[Program]) -> Outcome<Tools> {
         tools::need("cc", "gcc")?;
         tools::need("taskset", "util-linux")?;
+        for program in programs {
+            if let Made::Driver { needs, .. } = program.made {
+                needs.iter().try_for_each(|(file, package)| tools::need_file(file, package))?;
+            }
+        }
         tools::cargo("build --release -p lockyard-cli -p lockyard-preload")?;
         let folder = tools::target().join("predictions");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -142,10 +148,7 @@ impl Tools {
     fn words(&self, program: &Program, threads: u32, seconds: &str) -> Outcome<Vec<String>> {
         let mut words = match program.made {
             Made::Space { .. } => vec![self.folder.join("space").display().to_string(), program.name.to_owned()],
-            Made::Driver { source, links, needs, stores } => {
-                for (file, package) in needs {
-                    tools::need_file(file, package)?;
-                }
+            Made::Driver { source, links, stores, .. } => {
                 let store = self.folder.join(format!("{}-store", program.name));
                 let driver = crate::programs::driver(source, links)?.display().to_string();
                 if stores { vec![driver, store.display().to_string()] } else { vec![driver] }
