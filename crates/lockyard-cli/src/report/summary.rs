@@ -59,6 +59,9 @@ struct Cell {
     title: String,
 }
 
+/// Below this ratio "as fast" is said with the number.
+const DOUBTFUL: f64 = 0.95;
+
 /// A sentence for each of Lockyard's locks that has peers.
 pub(crate) fn verdicts(results: &Results) -> Vec<String> {
     if results.is_void() {
@@ -81,12 +84,19 @@ pub(crate) fn verdicts(results: &Results) -> Vec<String> {
             0 => String::new(),
             some => format!("; in {some} {what} left threads without a turn"),
         };
-        let slower = cells.iter().filter(|cell| cell.standing == Standing::Behind);
-        let worst = slower.min_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        let lowest = |standing| {
+            let of = cells.iter().filter(|cell| cell.standing == standing);
+            of.min_by(|a, b| a.ratio.total_cmp(&b.ratio)).map(|cell| (cell.ratio, &cell.title))
+        };
+        let worst = lowest(Standing::Behind);
         let worst =
-            worst.map_or_else(String::new, |cell| format!(": at worst {}, {}", numbers::ratio(cell.ratio), cell.title));
+            worst.map_or_else(String::new, |(ratio, cell)| format!(": at worst {}, {cell}", numbers::ratio(ratio)));
+        // A wide spread hides more than the word says.
+        let doubt = lowest(Standing::Even).filter(|(ratio, _)| *ratio < DOUBTFUL);
+        let doubt = doubt
+            .map_or_else(String::new, |(ratio, _)| format!(" (within the spread, down to {})", numbers::ratio(ratio)));
         format!(
-            "{label}: faster than the best peer in {ahead} of {} cells, as fast in {even}, slower in {behind}{worst}{}{}",
+            "{label}: faster than the best peer in {ahead} of {} cells, as fast in {even}{doubt}, slower in {behind}{worst}{}{}",
             cells.len(),
             said(count(Standing::Unrivalled), "every peer"),
             said(count(Standing::Unfair), "it")
@@ -183,6 +193,8 @@ mod tests {
         };
         assert_eq!(set(1.1, 0.05), "mutex: faster than the best peer in 2 of 2 cells, as fast in 0, slower in 0");
         assert_eq!(set(0.97, 0.05), "mutex: faster than the best peer in 0 of 2 cells, as fast in 2, slower in 0");
+        let wide = "mutex: faster than the best peer in 0 of 2 cells, as fast in 2 (within the spread, down to 0.80 ×), slower in 0";
+        assert_eq!(set(0.8, 0.5), wide);
         assert!(set(0.8, 0.05).ends_with("slower in 2: at worst 0.80 ×, alone"), "{}", set(0.8, 0.05));
         let cell = &results.groups[0].cells[1];
         let [mut ours, peer] = [0, 1].map(|place| cell.locks[place].clone());
