@@ -76,7 +76,9 @@ pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool 
     let Some(held) = page.held.get((notes & DEPTH) as usize) else { return false };
     let counter = &page.acquired[caller.counter()];
     let count = counter.load(Relaxed);
-    if is_sampled(page, count) || page.tape.load(Relaxed) != state::OFF {
+    // The look of a thread's first acquisitions, whatever their number: another one needs a
+    // register, and so a stack.
+    if is_chosen(number(page, count), 64) || page.tape.load(Relaxed) != state::OFF {
         return false;
     }
     counter.store(count.wrapping_add(1), Relaxed);
@@ -140,10 +142,13 @@ fn put(page: &ThreadPage, held: &Held, notes: u64, (caller, lock, since): (Calle
 /// into each part of the unit equally often, whatever steps `count` makes: a thread that takes its
 /// locks in turns is seen with all of them. Each page begins elsewhere: many threads with few
 /// acquisitions are seen with first ones and with later ones.
-#[inline(always)]
 fn is_sampled(page: &ThreadPage, count: u64) -> bool {
-    let number = (core::ptr::from_ref(page).addr() as u32).wrapping_add(count as u32);
-    is_chosen(number, if count < EARLY { 64 } else { 256 })
+    is_chosen(number(page, count), if count < EARLY { 64 } else { 256 })
+}
+
+#[inline(always)]
+fn number(page: &ThreadPage, count: u64) -> u32 {
+    (core::ptr::from_ref(page).addr() as u32).wrapping_add(count as u32)
 }
 
 #[inline(always)]
