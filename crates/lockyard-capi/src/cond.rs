@@ -17,6 +17,8 @@ use crate::watch;
 /// Makes `*cond` one without waiters, whatever it was. Not needed for zeroed memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_cond_init(cond: *mut ly_cond_t) {
+    // What was there before is not destroyed by a call.
+    Site::UNWATCHED.condition(cond).gone();
     // SAFETY: the C caller's promise; zero is without waiters.
     unsafe { cond.write_bytes(0, 1) };
 }

@@ -1,9 +1,10 @@
-//! What `lockyard stat` is told of mutexes and rwlocks, when a segment is open: see
+//! What `lockyard stat` is told of locks, one by one, when a segment is open: see
 //! [`lockyard_segment`].
 //!
 //! Locks of a program that was never recompiled have no names, so their class is the place of the
 //! code that initialised them, or, of those which no call initialises, that of the code which took
-//! them first. Each object keeps its class in a word that the lock leaves free.
+//! them first. A mutex or rwlock keeps its class in a word that the lock leaves free. A spinlock
+//! has none: each call looks it up in [`places`](lockyard_segment::places).
 //!
 //! **Cost.** Without a segment: nothing on the fast paths, which ask nobody whether one is open:
 //! while one is, they do not apply ([`Block::fast`](crate::thread::Block::fast) and

@@ -4,7 +4,7 @@
 //! acquisition would cost more than the acquisition. The time is noted
 //!
 //! * of about one in 64 of a thread's first [`EARLY`] acquisitions of a class, one in 256 after,
-//!   for the distribution;
+//!   for the distribution, where it counts four times;
 //! * of one that ends a wait, whose end is known anyway, and of one that finds others queued;
 //! * by the first thread that has to wait for it: the waiter writes it into the holder's note; for
 //!   a waiter that sleeps at a condition variable the thread does that signals it.
@@ -27,7 +27,7 @@
 //! | [`Held::since`] | what |
 //! |---|---|
 //! | bit 63 clear | no time: `notes` as it was before the acquisition, another word for each |
-//! | bit 63 set | bits 0–60: nanoseconds; 61: others wait; 62: for the distribution |
+//! | bit 63 set | bits 0–59: nanoseconds; 60: counts four times; 61: others wait; 62: for the distribution |
 //! | all set | the note has been moved |
 //!
 //! **Ordering.** The holder stores the lock's address, then `since`, then `notes`, each with
@@ -54,6 +54,8 @@ const TIMED: u64 = 1 << 63;
 const SAMPLED: u64 = 1 << 62;
 /// Others wait.
 pub(crate) const AWAITED: u64 = 1 << 61;
+/// Not one of the first: it stands for four times as many.
+const LATE: u64 = 1 << 60;
 /// The note has been moved to another place.
 const MOVED: u64 = u64::MAX;
 /// After so many acquisitions of a class a thread has enough holds in the distribution: with the
@@ -63,7 +65,7 @@ const EARLY: u64 = 4_096;
 /// or to move it.
 const LOOKS: u32 = 8;
 /// The nanoseconds.
-const TIME: u64 = AWAITED - 1;
+const TIME: u64 = LATE - 1;
 /// A holder this long is noted by name.
 const LONG: u64 = 1_000_000;
 
@@ -117,11 +119,12 @@ pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: Option
     let count = counter.load(Relaxed);
     counter.store(count.wrapping_add(1), Relaxed);
     let notes = page.notes.load(Relaxed);
+    let late = if count < EARLY { 0 } else { LATE };
     let since = match (since, is_sampled(page, count)) {
         (None, false) => notes,
-        (None, true) => timed(Linux::now()) | SAMPLED,
+        (None, true) => timed(Linux::now()) | SAMPLED | late,
         (Some(known), false) => known,
-        (Some(known), true) => known | SAMPLED,
+        (Some(known), true) => known | SAMPLED | late,
     };
     // A thread with more has left some for others to release: its notes begin anew.
     let depth = (notes & DEPTH) % HELD as u64;
@@ -214,8 +217,9 @@ fn end_of_hold(page: &ThreadPage, caller: Option<Caller>, since: u64) {
     if let Some(tally) = tally(caller.class()) {
         greatest(&tally.hold_max, ns);
         if since & SAMPLED != 0 {
-            tally.hold_ns.fetch_add(ns, Relaxed);
-            tally.holds[bucket(ns)].fetch_add(1, Relaxed);
+            let weight = if since & LATE == 0 { 1 } else { 4 };
+            tally.hold_ns.fetch_add(ns.saturating_mul(weight), Relaxed);
+            tally.holds[bucket(ns)].fetch_add(weight, Relaxed);
         }
     }
     if since & AWAITED != 0

@@ -10,7 +10,7 @@
 //! | is told of | [`Object::class`] |
 //!
 //! Objects that find no place in the table share one class of their sort: as may all after the
-//! first 4,096, where none is destroyed. All of it may run in a signal handler: nothing
+//! first 65,536, where none is destroyed. All of it may run in a signal handler: nothing
 //! allocates, waits, or changes errno.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -39,6 +39,11 @@ impl Sort {
             Self::Semaphore => tape::SEMAPHORE,
             Self::Spinlock => b"spinlock",
         }
+    }
+
+    /// In an entry: not 0.
+    const fn bits(self) -> u64 {
+        (self as u64 + 1) << SORT
     }
 
     /// The class of objects whose place is not known.
@@ -77,16 +82,19 @@ pub struct Object {
 struct Entry {
     /// Its address; 0: the entry is free.
     object: AtomicUsize,
-    /// Bits 16–63: the address of the code that is its place, 0: unknown. Below: what it keeps of
-    /// its class, 0: nobody has asked.
+    /// Bits 16–63: the address of the code that is its place, 0: unknown. 12–13: its sort; another
+    /// one: the object that lay there is gone, and nobody has said so. 0–8: what it keeps of its
+    /// class, 0: nobody has asked.
     place: AtomicU64,
 }
 
-const ROOM: usize = 1 << 12;
+const ROOM: usize = 1 << 16;
 /// Entries that an object may have.
 const PROBES: usize = 16;
 const ADDRESS: u32 = 16;
-const CLASS: u64 = (1 << ADDRESS) - 1;
+const SORT: u32 = 12;
+const SORTS: u64 = 3 << SORT;
+const CLASS: u64 = (1 << 9) - 1;
 
 static TABLE: [Entry; ROOM] = [const { Entry { object: AtomicUsize::new(0), place: AtomicU64::new(0) } }; ROOM];
 
@@ -103,7 +111,10 @@ fn known(object: usize) -> Option<&'static Entry> {
 /// The object's entry, made if need be. `None`: there is no room for it.
 fn entry(object: usize) -> Option<&'static Entry> {
     known(object).or_else(|| {
-        let free = |entry: &&Entry| entry.object.compare_exchange(0, object, SeqCst, Relaxed).is_ok();
+        // A look first: an exchange in vain takes the line from all others.
+        let free = |entry: &&Entry| {
+            entry.object.load(Relaxed) == 0 && entry.object.compare_exchange(0, object, SeqCst, Relaxed).is_ok()
+        };
         let mine = probes(object).find(free)?;
         // Two threads that come at once may have taken two: the first in order counts.
         let first = known(object)?;
@@ -134,17 +145,29 @@ impl Object {
     /// Its class.
     pub fn class(self) -> Class {
         let Some(entry) = entry(self.at) else { return self.sort.others() };
-        let place = entry.place.load(Relaxed);
+        let found = entry.place.load(Relaxed);
+        let is_own = |place: u64| place & SORTS == self.sort.bits();
+        let place = if is_own(found) { found } else { 0 };
         if place & CLASS != 0 {
-            return Class::from_raw(place as u32);
+            return Class::from_raw((place & CLASS) as u32);
         }
-        let address = if place == 0 { self.caller } else { (place >> ADDRESS) as usize };
-        let found = if address == 0 { Class::NONE } else { told::class_at(self.sort.kind(), address) };
-        let class = if found == Class::NONE { self.sort.others() } else { found };
-        let kept = (address as u64) << ADDRESS | u64::from(class.kept());
-        match entry.place.compare_exchange(place, kept, Relaxed, Relaxed) {
-            Err(given) if given & CLASS != 0 => Class::from_raw(given as u32),
-            _ => class,
+        let address = if place >> ADDRESS == 0 { self.caller } else { (place >> ADDRESS) as usize };
+        if address == 0 {
+            // A later call may know its own.
+            return self.sort.others();
+        }
+        let at = told::class_at(self.sort.kind(), address);
+        let class = if at == Class::NONE { self.sort.others() } else { at };
+        let kept = (address as u64) << ADDRESS | self.sort.bits() | u64::from(class.kept());
+        match entry.place.compare_exchange(found, kept, Relaxed, Relaxed) {
+            Err(given) if is_own(given) && given & CLASS != 0 => Class::from_raw((given & CLASS) as u32),
+            Err(_) => class,
+            Ok(_) => {
+                if self.sort == Sort::Spinlock {
+                    told::joined(class);
+                }
+                class
+            }
         }
     }
 
@@ -154,8 +177,12 @@ impl Object {
         #[cold]
         #[inline(never)]
         fn note(object: Object) {
-            if let Some(entry) = entry(object.at) {
-                entry.place.store((object.caller as u64) << ADDRESS, Relaxed);
+            match entry(object.at) {
+                Some(entry) => {
+                    entry.place.store((object.caller as u64) << ADDRESS | object.sort.bits(), Relaxed);
+                }
+                None if object.sort == Sort::Spinlock => told::joined(object.sort.others()),
+                None => {}
             }
         }
         if watched() {
@@ -169,7 +196,8 @@ impl Object {
         #[cold]
         #[inline(never)]
         fn forget(object: usize) {
-            if let Some(entry) = known(object) {
+            // Two threads that came at once may have left two.
+            for entry in probes(object).filter(|entry| entry.object.load(SeqCst) == object) {
                 entry.place.store(0, Relaxed);
                 entry.object.store(0, SeqCst);
             }
@@ -191,6 +219,22 @@ impl Object {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Freed, and not destroyed, it was what lay there before. Spinlocks of one class were one
+    /// lock.
+    #[test]
+    fn what_lay_there_before_is_not_believed_and_spinlocks_are_counted() {
+        let (spin, condition) =
+            (Object::spinlock(0x10 as *const u8, 0x1000), Object::condition(0x10 as *const u8, 0x1000));
+        let [first, second] = [spin.class(), condition.class()];
+        assert!(first != second && second == Object::condition(0x10 as *const u8, 0x2000).class());
+        let unknown = Object::condition(0x20 as *const u8, 0);
+        assert_eq!(unknown.class(), Sort::Condition.others());
+        assert_eq!(Object::condition(0x20 as *const u8, 0x1000).class(), second);
+        let locks = crate::classes::joined(first);
+        Object::spinlock(0x30 as *const u8, 0x1000).class();
+        assert_eq!(crate::classes::joined(first), locks + 2);
+    }
 
     /// In one test: the table is the process's.
     #[test]

@@ -14,7 +14,7 @@ use crate::report::{html, numbers};
 use crate::timeline::{self, Slice};
 
 /// The picture of the threads shows about so many waits and holds, and so many threads.
-const MOST_SLICES: u64 = 300;
+const MOST_SLICES: usize = 300;
 const MOST_LANES: usize = 16;
 /// Classes of which the bar shows the time apart: it has six colours.
 const APART: usize = 1;
@@ -89,13 +89,13 @@ fn shares_of_time(recording: &Recording, summary: &Summary) -> Vec<(String, f64)
 fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
     let slices = timeline::slices(recording);
     let first = slices.iter().map(|slice| slice.begin).min()?;
-    let (begin, length) = busiest(&slices, first);
-    let end = begin.saturating_add(length);
-    let shown: Vec<&Slice> = slices.iter().filter(|slice| slice.begin < end && slice.end > begin).collect();
+    let (begin, end, shown) = busiest(&slices);
+    let length = end - begin;
     let part = |slice: &Slice| slice.end.min(end) - slice.begin.max(begin);
     let mut waited: BTreeMap<u32, u64> = BTreeMap::new();
     for slice in &shown {
-        *waited.entry(slice.thread).or_default() += if slice.holds.is_none() { part(slice) } else { 0 };
+        let sum = waited.entry(slice.thread).or_default();
+        *sum = sum.saturating_add(if slice.holds.is_none() { part(slice) } else { 0 });
     }
     let mut threads: Vec<(u32, u64)> = waited.into_iter().collect();
     threads.sort_by_key(|(thread, waited)| (u64::MAX - waited, *thread));
@@ -106,13 +106,14 @@ fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
     let seen: BTreeSet<usize> = shown.iter().map(|slice| slice.class).collect();
     let costs = summary.classes.iter().map(|cost| cost.class).filter(|class| seen.contains(class));
     let mut order: Vec<usize> = costs.collect();
-    let others: Vec<usize> = seen.iter().copied().filter(|class| !order.contains(class)).collect();
-    order.extend(others);
+    let known: BTreeSet<usize> = order.iter().copied().collect();
+    order.extend(seen.difference(&known));
+    let places: BTreeMap<usize, usize> = order.iter().enumerate().map(|(place, class)| (*class, place)).collect();
     let at = |ns: u64| ns as f64 - begin as f64;
     let lane = |thread: u32| {
         let own = shown.iter().filter(|slice| slice.thread == thread);
         let piece = |slice: &&Slice| Piece {
-            name: order.iter().position(|class| *class == slice.class).unwrap_or(usize::MAX),
+            name: places.get(&slice.class).copied().unwrap_or(usize::MAX),
             is_wait: slice.holds.is_none(),
             begin: at(slice.begin),
             end: at(slice.end),
@@ -126,30 +127,59 @@ fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
     let names: Vec<String> = order.iter().map(|class| named(recording, *class)).collect();
     let more = if left > 0 { format!(", {left} more threads not shown") } else { String::new() };
     let title = format!(
-        "{} from {} on: the stretch with most waiting{more}",
+        "{} from {} on: the stretch with most waiting{more}. Without what goes on at the end of a recording window",
         numbers::time(length as f64),
         numbers::time((begin - first) as f64),
     );
     Some(lanes::chart(&title, &names, &lanes, length as f64))
 }
 
-/// Where a stretch begins that has most waiting of those with about [`MOST_SLICES`], and how long
-/// it is.
-fn busiest(slices: &[Slice], first: u64) -> (u64, u64) {
-    let last = slices.iter().map(|slice| slice.end).max().unwrap_or(first);
-    let span = (last - first).max(1);
-    let count = slices.len() as u64;
-    let length = if count <= MOST_SLICES { span } else { (span / count).saturating_mul(MOST_SLICES).clamp(1, span) };
-    // Stretches begin each half a length after the one before.
-    let step = (length / 2).max(1);
-    let mut waited: BTreeMap<u64, u64> = BTreeMap::new();
-    for slice in slices.iter().filter(|slice| slice.holds.is_none()) {
-        *waited.entry((slice.begin - first) / step).or_default() += (slice.end - slice.begin).min(step);
+/// The stretch with most waiting of those with about [`MOST_SLICES`], and what is in it.
+fn busiest(slices: &[Slice]) -> (u64, u64, Vec<&Slice>) {
+    let mut shown: Vec<&Slice> = slices.iter().collect();
+    let mut from = shown.iter().map(|slice| slice.begin).min().unwrap_or(0);
+    let mut to = shown.iter().map(|slice| slice.end).max().unwrap_or(0);
+    // Where it is crowded, a part of that again.
+    while shown.len() > MOST_SLICES {
+        let length = ((to - from) / shown.len() as u64).saturating_mul(MOST_SLICES as u64).clamp(1, to - from);
+        let begin = most_waiting(&shown, (from, to), length);
+        let before = to - from;
+        (from, to) = (begin, begin.saturating_add(length));
+        shown.retain(|slice| slice.begin < to && slice.end > from);
+        if shown.len() <= 4 * MOST_SLICES || to - from >= before {
+            break;
+        }
     }
-    let two = |at: u64| waited.get(&at).copied().unwrap_or(0) + waited.get(&(at + 1)).copied().unwrap_or(0);
-    let best = waited.keys().copied().max_by_key(|at| (two(*at), u64::MAX - at)).unwrap_or(0);
-    let begin = first.saturating_add(best.saturating_mul(step)).min(last.saturating_sub(length).max(first));
-    (begin, length)
+    (from, to, shown)
+}
+
+/// Where in a time a stretch of `length` begins that has most waiting. Stretches begin each half a
+/// length after the one before.
+fn most_waiting(slices: &[&Slice], (from, to): (u64, u64), length: u64) -> u64 {
+    let step = (length / 2).max(1);
+    let cells = ((to - from) / step) as usize + 2;
+    // What begins and ends in a cell, and how many more wait through a whole one than before it.
+    let (mut parts, mut whole) = (vec![0.0; cells], vec![0.0; cells]);
+    for slice in slices.iter().filter(|slice| slice.holds.is_none()) {
+        let [begin, end] = [slice.begin, slice.end].map(|ns| ns.clamp(from, to) - from);
+        let [first, last] = [begin, end].map(|ns| (ns / step) as usize);
+        if first == last {
+            parts[first] += (end - begin) as f64;
+        } else {
+            parts[first] += (step - begin % step) as f64;
+            parts[last] += (end % step) as f64;
+            whole[first + 1] += step as f64;
+            whole[last] -= step as f64;
+        }
+    }
+    let mut through = 0.0;
+    for (part, more) in parts.iter_mut().zip(&whole) {
+        through += more;
+        *part += through;
+    }
+    let waited = parts.windows(2).map(|two| two[0] + two[1]);
+    let (best, _) = waited.enumerate().fold((0, 0.0), |best, one| if one.1 > best.1 { one } else { best });
+    from.saturating_add((best as u64).saturating_mul(step)).min(to - length)
 }
 
 fn classes(out: &mut String, recording: &Recording, summary: &Summary) {
@@ -214,14 +244,36 @@ mod tests {
         assert!(page_of("lockyard recording 1\n").ends_with("</html>\n"));
     }
 
+    fn slice(thread: u32, begin: u64, end: u64, holds: Option<usize>) -> Slice {
+        Slice { thread, class: 0, is_read: false, holds, begin, end }
+    }
+
     #[test]
     fn the_stretch_with_most_waiting_is_shown() {
-        let slice = |begin, end, holds| Slice { thread: 1, class: 0, is_read: false, holds, begin, end };
-        let mut slices: Vec<Slice> = (0..3_000).map(|at| slice(at * 1_000, at * 1_000 + 10, Some(0))).collect();
-        slices.push(slice(2_000_000, 2_000_900, None));
-        let (begin, length) = busiest(&slices, 0);
-        assert!((200_000..=400_000).contains(&length), "{length}");
-        assert!(begin <= 2_000_000 && begin + length >= 2_000_900, "{begin} {length}");
-        assert_eq!(busiest(&slices[..1], 0), (0, 10));
+        let mut slices: Vec<Slice> = (0..3_000).map(|at| slice(1, at * 1_000, at * 1_000 + 10, Some(0))).collect();
+        slices.push(slice(1, 2_000_000, 2_000_900, None));
+        let (begin, end, _) = busiest(&slices);
+        assert!((200_000..=400_000).contains(&(end - begin)), "{begin} {end}");
+        assert!(begin <= 2_000_000 && end >= 2_000_900, "{begin} {end}");
+        assert_eq!(busiest(&slices[..1]).0, 0);
+        // Waits are counted where they last, not where they begin.
+        slices.extend((0..12).map(|thread| slice(thread, 50_000 * u64::from(thread), 1_500_000, None)));
+        let (begin, end, _) = busiest(&slices);
+        assert!(begin >= 500_000 && end <= 1_550_000, "{begin} {end}");
+    }
+
+    #[test]
+    fn a_crowd_is_no_large_picture_and_times_without_an_end_do_no_harm() {
+        let mut crowd = vec![slice(1, 0, 1_000, None)];
+        crowd.extend((0..100_000).map(|at| 10_000_000_000 + at * 100).map(|at| slice(1, at, at + 50, Some(0))));
+        let (_, _, shown) = busiest(&crowd);
+        assert!(shown.len() <= 4 * MOST_SLICES, "{}", shown.len());
+        let mut text = "lockyard recording 1\nclass mutex A\nlock 0\n".to_owned();
+        for thread in 1..=4 {
+            let _ = write!(text, "window {thread} 0\n0 {thread} request 0 write\n{} {thread} grant 0\n", u64::MAX);
+        }
+        assert!(page_of(&text).ends_with("</html>\n"));
+        let ends: Vec<Slice> = (0..400).map(|thread| slice(thread, 0, u64::MAX, None)).collect();
+        assert_eq!(busiest(&ends).2.len(), 400);
     }
 }
