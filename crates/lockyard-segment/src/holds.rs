@@ -27,7 +27,7 @@
 //! | [`Held::since`] | what |
 //! |---|---|
 //! | bit 63 clear | no time: `notes` as it was before the acquisition, another word for each |
-//! | bit 63 set | bits 0–59: nanoseconds; 60: counts four times; 61: others wait; 62: for the distribution |
+//! | bit 63 set | bits 0–59: nanoseconds; 60: [`LATE`]; 61: [`AWAITED`]; 62: [`SAMPLED`] |
 //! | all set | the note has been moved |
 //!
 //! **Ordering.** The holder stores the lock's address, then `since`, then `notes`, each with

@@ -127,7 +127,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// For `programs`: what one of them needs is missed now, not when its turn comes.
+    /// For `programs`: what one of them needs is installed now, not beside a measurement.
     pub(super) fn build(programs: &[Program]) -> Outcome<Tools> {
         tools::need("cc", "gcc")?;
         tools::need("taskset", "util-linux")?;
