@@ -220,10 +220,14 @@ impl Object {
 mod tests {
     use super::*;
 
+    /// The table is the process's: one test at a time, or another one fills it.
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
     /// Freed, and not destroyed, it was what lay there before. Spinlocks of one class were one
     /// lock.
     #[test]
     fn what_lay_there_before_is_not_believed_and_spinlocks_are_counted() {
+        let _alone = ALONE.lock();
         let (spin, condition) =
             (Object::spinlock(0x10 as *const u8, 0x1000), Object::condition(0x10 as *const u8, 0x1000));
         let [first, second] = [spin.class(), condition.class()];
@@ -236,9 +240,9 @@ mod tests {
         assert_eq!(crate::classes::joined(first), locks + 2);
     }
 
-    /// In one test: the table is the process's.
     #[test]
     fn an_object_has_one_entry_until_it_is_gone_and_the_table_may_be_full() {
+        let _alone = ALONE.lock();
         let objects: Vec<usize> = (0..2 * ROOM).map(|number| 0x7f00_0000_0000 + 48 * number).collect();
         let placed: Vec<_> = objects.iter().map(|&object| entry(object)).collect();
         let found = placed.iter().flatten().count();
