@@ -6,7 +6,7 @@
  *
  * Promises, of every function here:
  *  - All-zero bytes are an unlocked lock (LY_..._INIT says so): memory from calloc, and statics,
- *    need no call. There is no destroy function: a lock owns nothing.
+ *    need no call. Only a ly_read_mostly_t owns something, and has a destroy function.
  *  - Errors are errno values as return codes, 0 is success. errno itself is never touched, nothing
  *    is allocated (ly_stat_open may), nothing is thrown, no thread-local destructor runs.
  *  - A thread that cannot have the lock spins for a bounded time, while that is useful, and then
@@ -52,6 +52,8 @@ struct timespec; /* strict C99 has none */
 #define LY_RTMUTEX_INIT {{0}}
 /** Unlocked. */
 #define LY_RWSEM_INIT {{0}}
+/** Unlocked. */
+#define LY_READ_MOSTLY_INIT {{0}}
 /**
  * A semaphore with `units` (a constant where a static needs one; at most LY_SEM_MAX). All-zero
  * bytes have none.
@@ -109,6 +111,18 @@ typedef struct ly_lockref_t {
 typedef struct ly_qrwlock_t {
     uint32_t word[4];
 } ly_qrwlock_t;
+
+/**
+ * A reader-writer lock whose readers write no shared cache line while writers are rare. 192 bytes.
+ *
+ * For locks that many threads read all the time: a reader counts itself near its CPU. A writer
+ * reads all those counters, microseconds on a machine with hundreds of CPUs. Until some reads have
+ * met, or with many writers, it is as ly_rwsem_t, with the same bound for both. Reading is not
+ * recursive. Destroy it before its memory goes: see ly_read_mostly_destroy.
+ */
+typedef struct ly_read_mostly_t {
+    uint64_t word[24];
+} ly_read_mostly_t;
 
 /**
  * A mutex with priority inheritance: its owner runs at the priority of the most urgent
@@ -358,6 +372,88 @@ int ly_qrwlock_write_unlock(struct ly_qrwlock_t *lock);
  * Makes the write lock a read lock in one step. Always 0.
  */
 int ly_qrwlock_downgrade_write(struct ly_qrwlock_t *lock);
+
+/**
+ * Makes `*lock` unlocked, whatever it was. Not needed for zeroed memory. A lock that was used: see
+ * ly_read_mostly_destroy.
+ */
+void ly_read_mostly_init(struct ly_read_mostly_t *lock);
+
+/**
+ * Gives back the counters that the lock has borrowed: before its memory is freed or initialised
+ * again. It is then unlocked, and may be used. EBUSY: it is held; nothing was done.
+ *
+ * No other thread uses the lock. Without this call the lock keeps its counters: after 64 such
+ * locks in a process the readers of new ones share a line, as those of ly_rwsem_t do.
+ */
+int ly_read_mostly_destroy(struct ly_read_mostly_t *lock);
+
+/**
+ * Locks for reading; waits for it. Always 0.
+ */
+int ly_read_mostly_read_lock(struct ly_read_mostly_t *lock);
+
+/**
+ * Locks for reading if that needs no wait. EBUSY: it does.
+ */
+int ly_read_mostly_read_trylock(struct ly_read_mostly_t *lock);
+
+/**
+ * Locks for reading; waits for it until `*abstime`, a time of CLOCK_REALTIME.
+ *
+ * ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
+ */
+int ly_read_mostly_read_timedlock(struct ly_read_mostly_t *lock, const struct timespec *abstime);
+
+/**
+ * As ly_read_mostly_read_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL: another
+ * clock.
+ */
+int ly_read_mostly_read_clocklock(struct ly_read_mostly_t *lock, int clock, const struct timespec *abstime);
+
+/**
+ * Unlocks what the caller locked for reading. Always 0.
+ */
+int ly_read_mostly_read_unlock(struct ly_read_mostly_t *lock);
+
+/**
+ * Locks for writing; waits for it. Always 0.
+ */
+int ly_read_mostly_write_lock(struct ly_read_mostly_t *lock);
+
+/**
+ * Locks for writing if that needs no wait. EBUSY: it does.
+ */
+int ly_read_mostly_write_trylock(struct ly_read_mostly_t *lock);
+
+/**
+ * Locks for writing; waits for it until `*abstime`, a time of CLOCK_REALTIME.
+ *
+ * ETIMEDOUT: then it was not to be had. EINVAL: the nanoseconds are not between 0 and 999999999.
+ */
+int ly_read_mostly_write_timedlock(struct ly_read_mostly_t *lock, const struct timespec *abstime);
+
+/**
+ * As ly_read_mostly_write_timedlock, by `clock`: CLOCK_REALTIME or CLOCK_MONOTONIC. EINVAL:
+ * another clock.
+ */
+int ly_read_mostly_write_clocklock(struct ly_read_mostly_t *lock, int clock, const struct timespec *abstime);
+
+/**
+ * Unlocks what the caller locked for writing. Always 0.
+ */
+int ly_read_mostly_write_unlock(struct ly_read_mostly_t *lock);
+
+/**
+ * Makes the caller's write lock a read lock in one step: no writer comes in between, waiting
+ * readers are let in. Always 0.
+ */
+int ly_read_mostly_downgrade_write(struct ly_read_mostly_t *lock);
+
+/**
+ * Names the class under which `lockyard stat` shows the lock; see ly_mutex_set_class.
+ */
+int ly_read_mostly_set_class(struct ly_read_mostly_t *lock, const char *name);
 
 /**
  * Makes `*mutex` unlocked, whatever it was. Not needed for zeroed memory. In a forked child, for

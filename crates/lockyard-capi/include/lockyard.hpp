@@ -8,14 +8,16 @@
  *   lockyard::condition_variable  ly_cond_t      with std::unique_lock<lockyard::mutex>
  *   lockyard::rtmutex          ly_rtmutex_t      TimedLockable, and checked
  *   lockyard::shared_mutex     ly_rwsem_t        SharedTimedLockable, and downgrade()
+ *   lockyard::read_mostly_mutex  ly_read_mostly_t  the same, for locks that hardly anybody writes
  *   lockyard::spinlock         ly_spinlock_t     Lockable
  *   lockyard::hq_spinlock      ly_hq_spinlock_t  Lockable
  *   lockyard::shared_spinlock  ly_qrwlock_t      SharedLockable, and downgrade()
  *   lockyard::semaphore        ly_sem_t
  *   lockyard::lockref          ly_lockref_t      Lockable, with references
  *
- * Constructors are constexpr, destructors trivial: a static one is ready before any code runs, and
- * until the last has run. Nothing throws but rtmutex::lock(), where it could only hang. Timed calls
+ * Constructors are constexpr, destructors trivial (but for read_mostly_mutex, which may be used
+ * after it was destroyed at exit): a static one is ready before any code runs, and until the last
+ * has run. Nothing throws but rtmutex::lock(), where it could only hang. Timed calls
  * take durations and times of any number type and period. What lies beyond the clock is long past
  * or never: a wait that is negative or not a number does not wait, one of more than a hundred years
  * has no end. Guarantees are those of lockyard.h. All of it is inline over the C functions.
@@ -228,6 +230,46 @@ public:
     void downgrade() noexcept { Downgrade(&this->raw_); }
 };
 
+template <class Raw, int (*Lock)(Raw*), int (*Try)(Raw*), int (*Unlock)(Raw*), int (*Downgrade)(Raw*),
+          int (*LockShared)(Raw*), int (*TryShared)(Raw*), int (*UnlockShared)(Raw*),
+          int (*LockUntil)(Raw*, int, const struct timespec*), int (*LockSharedUntil)(Raw*, int, const struct timespec*)>
+class shared_timed : public shared<Raw, Lock, Try, Unlock, Downgrade, LockShared, TryShared, UnlockShared> {
+    auto take() noexcept
+    {
+        return [this](int clock, const struct timespec* end) { return LockUntil(&this->raw_, clock, end); };
+    }
+
+    auto take_shared() noexcept
+    {
+        return [this](int clock, const struct timespec* end) { return LockSharedUntil(&this->raw_, clock, end); };
+    }
+
+public:
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) noexcept
+    {
+        return take_for(timeout, take());
+    }
+
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration>& end) noexcept
+    {
+        return take_until(end, take());
+    }
+
+    template <class Rep, class Period>
+    bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& timeout) noexcept
+    {
+        return take_for(timeout, take_shared());
+    }
+
+    template <class Clock, class Duration>
+    bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& end) noexcept
+    {
+        return take_until(end, take_shared());
+    }
+};
+
 } // namespace detail
 
 /** A queued spinlock that sleeps when spinning does not pay. 4 bytes. */
@@ -404,43 +446,23 @@ public:
  * A reader-writer lock that spins and sleeps as the mutex does; readers and writers have a bound.
  * 32 bytes.
  */
-class shared_mutex : public detail::shared<ly_rwsem_t, ly_rwsem_down_write, ly_rwsem_down_write_trylock, ly_rwsem_up_write,
-                                           ly_rwsem_downgrade_write, ly_rwsem_down_read, ly_rwsem_down_read_trylock,
-                                           ly_rwsem_up_read> {
-    auto take() noexcept
-    {
-        return [this](int clock, const struct timespec* end) { return ly_rwsem_down_write_clocklock(&raw_, clock, end); };
-    }
+class shared_mutex
+    : public detail::shared_timed<ly_rwsem_t, ly_rwsem_down_write, ly_rwsem_down_write_trylock, ly_rwsem_up_write,
+                                  ly_rwsem_downgrade_write, ly_rwsem_down_read, ly_rwsem_down_read_trylock,
+                                  ly_rwsem_up_read, ly_rwsem_down_write_clocklock, ly_rwsem_down_read_clocklock> {
+};
 
-    auto take_shared() noexcept
-    {
-        return [this](int clock, const struct timespec* end) { return ly_rwsem_down_read_clocklock(&raw_, clock, end); };
-    }
-
+/**
+ * The same, whose readers write no shared cache line while writers are rare. 192 bytes.
+ */
+class read_mostly_mutex
+    : public detail::shared_timed<ly_read_mostly_t, ly_read_mostly_write_lock, ly_read_mostly_write_trylock,
+                                  ly_read_mostly_write_unlock, ly_read_mostly_downgrade_write, ly_read_mostly_read_lock,
+                                  ly_read_mostly_read_trylock, ly_read_mostly_read_unlock,
+                                  ly_read_mostly_write_clocklock, ly_read_mostly_read_clocklock> {
 public:
-    template <class Rep, class Period>
-    bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout) noexcept
-    {
-        return detail::take_for(timeout, take());
-    }
-
-    template <class Clock, class Duration>
-    bool try_lock_until(const std::chrono::time_point<Clock, Duration>& end) noexcept
-    {
-        return detail::take_until(end, take());
-    }
-
-    template <class Rep, class Period>
-    bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& timeout) noexcept
-    {
-        return detail::take_for(timeout, take_shared());
-    }
-
-    template <class Clock, class Duration>
-    bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& end) noexcept
-    {
-        return detail::take_until(end, take_shared());
-    }
+    constexpr read_mostly_mutex() noexcept = default;
+    ~read_mostly_mutex() { ly_read_mostly_destroy(&raw_); }
 };
 
 /** A counting semaphore. 24 bytes. Units beyond max() are cut off. */

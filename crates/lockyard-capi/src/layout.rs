@@ -11,6 +11,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::qrwlock::RawQRwLock;
 use lockyard::rtmutex::RawRtMutex;
 use lockyard::rwsem::RawRwSem;
+use lockyard::rwsem::apart::RawApartRwSem;
 use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
@@ -20,16 +21,22 @@ pub(crate) trait Holds: Sized {
     /// The lock.
     type Lock: 'static;
 
-    /// The lock at `place`.
+    /// Where in the C type at `at` the lock is.
+    #[inline(always)]
+    fn place(at: *mut Self) -> *const Self::Lock {
+        at.cast()
+    }
+
+    /// The lock at `at`.
     ///
     /// # Safety
-    /// `place` points to a lock that stays there for `'a`: the C caller's promise.
+    /// `at` points to a lock that stays there for `'a`: the C caller's promise.
     #[inline(always)]
-    unsafe fn lock<'a>(place: *mut Self) -> &'a Self::Lock {
-        // SAFETY: the caller's promise; size and alignment are the same, asserted below, and every
-        // bit pattern a C caller can have made without breaking the header's rules is one that the
-        // lock itself wrote, or zero.
-        unsafe { &*place.cast::<Self::Lock>() }
+    unsafe fn lock<'a>(at: *mut Self) -> &'a Self::Lock {
+        // SAFETY: the caller's promise; the lock fits the C type, asserted below, and every bit
+        // pattern a C caller can have made without breaking the header's rules is one that the lock
+        // itself wrote, or zero.
+        unsafe { &*Self::place(at) }
     }
 }
 
@@ -54,6 +61,21 @@ holds! {
     ly_qrwlock_t = RawQRwLock<Linux>;
     ly_lockref_t = LockRef<Linux>;
 }
+
+impl Holds for ly_read_mostly_t {
+    type Lock = RawApartRwSem<Linux>;
+
+    /// On the first whole line: memory from malloc is not aligned to lines.
+    #[inline(always)]
+    fn place(at: *mut Self) -> *const Self::Lock {
+        at.map_addr(|at| at.next_multiple_of(align_of::<Self::Lock>())).cast()
+    }
+}
+
+const _: () = {
+    type Lock = RawApartRwSem<Linux>;
+    assert!(size_of::<Lock>() + align_of::<Lock>() == size_of::<ly_read_mostly_t>());
+};
 
 // The header's `LY_LOCKREF_INIT` puts the count into the upper half of one integer.
 const _: () = assert!(cfg!(target_endian = "little"));
@@ -102,6 +124,18 @@ pub struct ly_rtmutex_t {
 #[repr(C)]
 pub struct ly_rwsem_t {
     word: [u64; 4],
+}
+
+/// A reader-writer lock whose readers write no shared cache line while writers are rare. 192 bytes.
+///
+/// For locks that many threads read all the time: a reader counts itself near its CPU. A writer
+/// reads all those counters, microseconds on a machine with hundreds of CPUs. Until some reads have
+/// met, or with many writers, it is as ly_rwsem_t, with the same bound for both. Reading is not
+/// recursive. Destroy it before its memory goes: see ly_read_mostly_destroy.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ly_read_mostly_t {
+    word: [u64; 24],
 }
 
 /// A counting semaphore. 24 bytes.

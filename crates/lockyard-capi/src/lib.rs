@@ -6,7 +6,8 @@
 //! | `watch` | what `lockyard stat` is told |
 //! | `site` | from which code it is told |
 //! | `deadline` | a `struct timespec` on a clock, as the end of a wait |
-//! | `mutex`, `cond`, `rtmutex`, `rwsem`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
+//! | `calls` | the bodies of functions that take and release |
+//! | `mutex`, `cond`, `rtmutex`, `rwsem`, `read_mostly`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
 //!
 //! `include/lockyard.h` is made from these files by `cargo xtask lint --fix` (cbindgen) and checked
 //! in; its doc comments are those of the functions here, and its promises to users are in
@@ -28,12 +29,14 @@
 // header says so once for all.
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
+pub mod calls;
 pub mod cond;
 pub mod deadline;
 pub mod layout;
 pub mod lockref;
 pub mod mutex;
 pub mod qrwlock;
+pub mod read_mostly;
 pub mod rtmutex;
 pub mod rwsem;
 pub mod semaphore;

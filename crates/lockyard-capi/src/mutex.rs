@@ -9,7 +9,7 @@ use lockyard::platform::linux::Linux;
 use lockyard_segment::places::Object;
 use lockyard_segment::{self as segment, Holder, tape};
 
-use crate::deadline;
+use crate::calls;
 use crate::layout::{Holds, ly_mutex_t};
 use crate::site::{self, Site};
 use crate::watch::{self, Kind, Place};
@@ -34,22 +34,13 @@ pub unsafe extern "C" fn ly_mutex_init(mutex: *mut ly_mutex_t) {
 /// Locks the mutex; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_lock(mutex: *mut ly_mutex_t) -> c_int {
-    site::sited!(|site, mutex: *mut ly_mutex_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(mutex) };
-        watch::take(&KIND, place(mutex).at(site), mutex, || inner.try_acquire(), || inner.acquire());
-        0
-    })
+    calls::takes!(KIND, mutex: ly_mutex_t, place(mutex), try_acquire, acquire)
 }
 
 /// Locks the mutex if it is free and not kept for a waiter whose turn is over. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_trylock(mutex: *mut ly_mutex_t) -> c_int {
-    site::sited!(|site, mutex: *mut ly_mutex_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(mutex) };
-        watch::attempt(&KIND, place(mutex).at(site), mutex, || inner.try_acquire(), libc::EBUSY)
-    })
+    calls::tries!(KIND, mutex: ly_mutex_t, place(mutex), try_acquire, EBUSY)
 }
 
 /// Locks the mutex; waits for it until `*abstime`, a time of CLOCK_REALTIME.
@@ -73,26 +64,12 @@ pub unsafe extern "C" fn ly_mutex_clocklock(mutex: *mut ly_mutex_t, clock: c_int
     })
 }
 
-unsafe fn until(mutex: *mut ly_mutex_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(mutex) };
-    if watch::at_once(&KIND, place(mutex).at(site), mutex, || inner.try_acquire()) {
-        return 0;
-    }
-    // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(mutex).at(site), mutex, || unsafe {
-        deadline::until(clock, abstime, |until| inner.acquire_until(until))
-    })
-}
+calls::until!(until, KIND, mutex: ly_mutex_t, place(mutex), try_acquire, acquire_until);
 
 /// Unlocks the mutex, which the caller must have locked. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_mutex_unlock(mutex: *mut ly_mutex_t) -> c_int {
-    watch::giving(mutex);
-    // SAFETY: the C caller's promises: a mutex, which it holds.
-    unsafe { Holds::lock(mutex).release() };
-    watch::give(mutex);
-    0
+    calls::gives!(mutex, release)
 }
 
 /// The mutex of a thread that waits at a condition variable, at `site`.

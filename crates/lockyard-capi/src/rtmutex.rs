@@ -6,9 +6,10 @@ use libc::timespec;
 use lockyard::rtmutex::PiError;
 use lockyard_segment::Holder;
 
-use crate::deadline::{self, Code};
+use crate::calls;
+use crate::deadline::Code;
 use crate::layout::{Holds, ly_rtmutex_t};
-use crate::site::{self, Site};
+use crate::site;
 use crate::watch::{self, Kind, Place};
 
 static KIND: Kind = Kind::new("rtmutex", owner, watch::queued!(ly_rtmutex_t, is_contended));
@@ -61,11 +62,7 @@ pub unsafe extern "C" fn ly_rtmutex_lock(mutex: *mut ly_rtmutex_t) -> c_int {
 /// Locks the mutex if it is free and not kept for a waiter. EBUSY: it is not.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rtmutex_trylock(mutex: *mut ly_rtmutex_t) -> c_int {
-    site::sited!(|site, mutex: *mut ly_rtmutex_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(mutex) };
-        watch::attempt(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire(), libc::EBUSY)
-    })
+    calls::tries!(KIND, mutex: ly_rtmutex_t, Place::NONE, try_acquire, EBUSY)
 }
 
 /// As ly_rtmutex_lock, until `*abstime`, a time of CLOCK_REALTIME.
@@ -93,17 +90,7 @@ pub unsafe extern "C" fn ly_rtmutex_clocklock(
     })
 }
 
-unsafe fn until(mutex: *mut ly_rtmutex_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(mutex) };
-    if watch::at_once(&KIND, Place::NONE.at(site), mutex, || inner.try_acquire()) {
-        return 0;
-    }
-    // SAFETY: the C caller's promise.
-    watch::wait(&KIND, Place::NONE.at(site), mutex, || unsafe {
-        deadline::until(clock, abstime, |until| inner.acquire_until(until))
-    })
-}
+calls::until!(until, KIND, mutex: ly_rtmutex_t, Place::NONE, try_acquire, acquire_until);
 
 /// Unlocks the mutex. EPERM: the caller has not locked it; nothing happened.
 #[unsafe(no_mangle)]

@@ -4,9 +4,9 @@ use core::ffi::{c_char, c_int};
 
 use libc::timespec;
 
-use crate::deadline;
+use crate::calls;
 use crate::layout::{Holds, ly_rwsem_t};
-use crate::site::{self, Site};
+use crate::site;
 use crate::watch::{self, Kind, Place};
 
 static KIND: Kind = Kind::new("rwsem", watch::noted, watch::queued!(ly_rwsem_t, may_be_contended));
@@ -21,22 +21,13 @@ pub unsafe extern "C" fn ly_rwsem_init(sem: *mut ly_rwsem_t) {
 /// Locks for reading; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read(sem: *mut ly_rwsem_t) -> c_int {
-    site::sited!(|site, sem: *mut ly_rwsem_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(sem) };
-        watch::take(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire(), || inner.read_acquire());
-        0
-    })
+    calls::takes!(KIND, sem: ly_rwsem_t, place(sem).shared(), try_read_acquire, read_acquire)
 }
 
 /// Locks for reading if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_read_trylock(sem: *mut ly_rwsem_t) -> c_int {
-    site::sited!(|site, sem: *mut ly_rwsem_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(sem) };
-        watch::attempt(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire(), libc::EBUSY)
-    })
+    calls::tries!(KIND, sem: ly_rwsem_t, place(sem).shared(), try_read_acquire, EBUSY)
 }
 
 /// Locks for reading; waits for it until `*abstime`, a time of CLOCK_REALTIME.
@@ -64,47 +55,24 @@ pub unsafe extern "C" fn ly_rwsem_down_read_clocklock(
     })
 }
 
-unsafe fn down_read_until(sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    if watch::at_once(&KIND, place(sem).shared().at(site), sem, || inner.try_read_acquire()) {
-        return 0;
-    }
-    // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(sem).shared().at(site), sem, || unsafe {
-        deadline::until(clock, abstime, |until| inner.read_acquire_until(until))
-    })
-}
+calls::until!(down_read_until, KIND, sem: ly_rwsem_t, place(sem).shared(), try_read_acquire, read_acquire_until);
 
 /// Unlocks what the caller locked for reading. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_up_read(sem: *mut ly_rwsem_t) -> c_int {
-    watch::giving(sem);
-    // SAFETY: the C caller's promises: a lock, which it holds for reading.
-    unsafe { Holds::lock(sem).read_release() };
-    watch::give(sem);
-    0
+    calls::gives!(sem, read_release)
 }
 
 /// Locks for writing; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write(sem: *mut ly_rwsem_t) -> c_int {
-    site::sited!(|site, sem: *mut ly_rwsem_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(sem) };
-        watch::take(&KIND, place(sem).at(site), sem, || inner.try_write_acquire(), || inner.write_acquire());
-        0
-    })
+    calls::takes!(KIND, sem: ly_rwsem_t, place(sem), try_write_acquire, write_acquire)
 }
 
 /// Locks for writing if that needs no wait. EBUSY: it does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_down_write_trylock(sem: *mut ly_rwsem_t) -> c_int {
-    site::sited!(|site, sem: *mut ly_rwsem_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(sem) };
-        watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_write_acquire(), libc::EBUSY)
-    })
+    calls::tries!(KIND, sem: ly_rwsem_t, place(sem), try_write_acquire, EBUSY)
 }
 
 /// Locks for writing; waits for it until `*abstime`, a time of CLOCK_REALTIME.
@@ -132,26 +100,12 @@ pub unsafe extern "C" fn ly_rwsem_down_write_clocklock(
     })
 }
 
-unsafe fn down_write_until(sem: *mut ly_rwsem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    if watch::at_once(&KIND, place(sem).at(site), sem, || inner.try_write_acquire()) {
-        return 0;
-    }
-    // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(sem).at(site), sem, || unsafe {
-        deadline::until(clock, abstime, |until| inner.write_acquire_until(until))
-    })
-}
+calls::until!(down_write_until, KIND, sem: ly_rwsem_t, place(sem), try_write_acquire, write_acquire_until);
 
 /// Unlocks what the caller locked for writing. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_rwsem_up_write(sem: *mut ly_rwsem_t) -> c_int {
-    watch::giving(sem);
-    // SAFETY: the C caller's promises: a lock, which it holds for writing.
-    unsafe { Holds::lock(sem).write_release() };
-    watch::give(sem);
-    0
+    calls::gives!(sem, write_release)
 }
 
 /// Makes the caller's write lock a read lock in one step: no writer comes in between, waiting

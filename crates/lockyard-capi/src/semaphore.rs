@@ -6,9 +6,9 @@ use libc::timespec;
 use lockyard::platform::linux::Linux;
 use lockyard::semaphore::{MAX_UNITS, RawSemaphore};
 
-use crate::deadline;
+use crate::calls;
 use crate::layout::{Holds, ly_sem_t};
-use crate::site::{self, Site};
+use crate::site;
 use crate::watch::{self, Kind, Place};
 
 static KIND: Kind = Kind::new("semaphore", watch::unknown, watch::untold);
@@ -27,22 +27,13 @@ pub unsafe extern "C" fn ly_sem_init(sem: *mut ly_sem_t, units: c_uint) -> c_int
 /// Takes a unit; waits for one. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_wait(sem: *mut ly_sem_t) -> c_int {
-    site::sited!(|site, sem: *mut ly_sem_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(sem) };
-        watch::take(&KIND, place(sem).at(site), sem, || inner.try_down(), || inner.down());
-        0
-    })
+    calls::takes!(KIND, sem: ly_sem_t, place(sem), try_down, down)
 }
 
 /// Takes a unit if there is one that is not kept for a waiter. EAGAIN: there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_sem_trywait(sem: *mut ly_sem_t) -> c_int {
-    site::sited!(|site, sem: *mut ly_sem_t| {
-        // SAFETY: the C caller's promise.
-        let inner = unsafe { Holds::lock(sem) };
-        watch::attempt(&KIND, place(sem).at(site), sem, || inner.try_down(), libc::EAGAIN)
-    })
+    calls::tries!(KIND, sem: ly_sem_t, place(sem), try_down, EAGAIN)
 }
 
 /// Takes a unit; waits for one until `*abstime`, a time of CLOCK_REALTIME.
@@ -65,17 +56,7 @@ pub unsafe extern "C" fn ly_sem_clockwait(sem: *mut ly_sem_t, clock: c_int, abst
     })
 }
 
-unsafe fn until(sem: *mut ly_sem_t, clock: c_int, abstime: *const timespec, site: Site) -> c_int {
-    // SAFETY: the C caller's promise.
-    let inner = unsafe { Holds::lock(sem) };
-    if watch::at_once(&KIND, place(sem).at(site), sem, || inner.try_down()) {
-        return 0;
-    }
-    // SAFETY: the C caller's promise.
-    watch::wait(&KIND, place(sem).at(site), sem, || unsafe {
-        deadline::until(clock, abstime, |until| inner.down_until(until))
-    })
-}
+calls::until!(until, KIND, sem: ly_sem_t, place(sem), try_down, down_until);
 
 /// Adds a unit and wakes a waiter, if there is one that listens. Safe in signal handlers.
 /// EOVERFLOW: there are LY_SEM_MAX already.

@@ -165,13 +165,13 @@ fn a_watched_program_tells_every_turn() {
         &class.unwrap_or_else(|| panic!("no {kind} '{name}'")).counts
     };
     assert_eq!(counts("mutex", "accounts").acquired, TURNS);
-    for kind in ["rtmutex", "spinlock", "hq_spinlock"] {
+    for kind in ["rtmutex", "ly_spinlock", "hq_spinlock"] {
         assert_eq!(counts(kind, "").acquired, TURNS, "{kind}");
     }
     assert_eq!(counts("qrwlock", "").acquired, 2 * TURNS, "written and read");
     // They have room for a class, and no name: it is the code that has taken them first (in a build
     // without optimisation, code of the library).
-    for (kind, turns) in [("semaphore", TURNS), ("rwsem", 2 * TURNS)] {
+    for (kind, turns) in [("semaphore", TURNS), ("rwsem", 2 * TURNS), ("read_mostly", 2 * TURNS + 101)] {
         let used = sample.classes.iter().filter(|class| class.kind == kind && class.counts.acquired != 0);
         let used: Vec<_> = used.map(|class| (class.counts.acquired, class.name.is_empty())).collect();
         assert_eq!(used, [(turns, false)], "{kind}");

@@ -16,6 +16,7 @@ static const struct timespec PAST = {0, 0};
 static ly_mutex_t mutex = LY_MUTEX_INIT;
 static ly_rtmutex_t rtmutex = LY_RTMUTEX_INIT;
 static ly_rwsem_t rwsem = LY_RWSEM_INIT;
+static ly_read_mostly_t mostly = LY_READ_MOSTLY_INIT;
 static ly_sem_t sem = LY_SEM_INIT(1);
 static ly_spinlock_t spin = LY_SPINLOCK_INIT;
 static ly_hq_spinlock_t hq = LY_HQ_SPINLOCK_INIT;
@@ -27,7 +28,7 @@ struct counter {
     volatile long first, second;
 };
 
-static struct counter counters[8];
+static struct counter counters[9];
 static volatile bool torn;
 
 static void add(struct counter *counter)
@@ -93,6 +94,44 @@ static void under_rwsem(int way)
     ly_rwsem_up_read(&rwsem);
 }
 
+static void under_read_mostly(int way)
+{
+    switch (way % 4) {
+    case 0: ly_read_mostly_write_lock(&mostly); break;
+    case 1: while (ly_read_mostly_write_trylock(&mostly) == EBUSY) {} break;
+    case 2: while (ly_read_mostly_write_timedlock(&mostly, &PAST) == ETIMEDOUT) {} break;
+    default: ly_read_mostly_write_clocklock(&mostly, MONOTONIC, &FAR); break;
+    }
+    add(&counters[8]);
+    if (way % 8 < 4) {
+        ly_read_mostly_write_unlock(&mostly);
+    } else {
+        ly_read_mostly_downgrade_write(&mostly);
+        look(&counters[8]);
+        ly_read_mostly_read_unlock(&mostly);
+    }
+    switch (way % 3) {
+    case 0: ly_read_mostly_read_lock(&mostly); break;
+    case 1: while (ly_read_mostly_read_trylock(&mostly) == EBUSY) {} break;
+    default: ly_read_mostly_read_timedlock(&mostly, &FAR); break;
+    }
+    look(&counters[8]);
+    ly_read_mostly_read_unlock(&mostly);
+}
+
+/* After so many reads beside another the writer that leaves lets readers go apart. */
+static void read_beside(void)
+{
+    ly_read_mostly_read_lock(&mostly);
+    for (int read = 1; read < 100; read++) {
+        ly_read_mostly_read_lock(&mostly);
+        ly_read_mostly_read_unlock(&mostly);
+    }
+    ly_read_mostly_read_unlock(&mostly);
+    ly_read_mostly_write_lock(&mostly);
+    ly_read_mostly_write_unlock(&mostly);
+}
+
 static void under_sem(int way)
 {
     switch (way % 3) {
@@ -148,6 +187,7 @@ static void *work(void *nothing)
         under_mutex(round);
         under_rtmutex(round);
         under_rwsem(round);
+        under_read_mostly(round);
         under_sem(round);
         under_spinlocks(round);
         under_qrwlock(round);
@@ -160,12 +200,13 @@ int main(void)
 {
     pthread_t threads[THREADS];
     ly_mutex_set_class(&mutex, "accounts");
+    read_beside();
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, work, NULL) != 0)
             return 2;
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 9; i++)
         if (counters[i].first != (long)THREADS * ROUNDS || counters[i].second != counters[i].first) {
             fprintf(stderr, "counter %d: %ld and %ld, expected %ld\n", i, counters[i].first, counters[i].second,
                     (long)THREADS * ROUNDS);

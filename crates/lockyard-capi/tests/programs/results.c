@@ -27,6 +27,7 @@ static ly_mutex_t mutex = LY_MUTEX_INIT;
 static ly_cond_t cond = LY_COND_INIT;
 static ly_rtmutex_t rtmutex = LY_RTMUTEX_INIT;
 static ly_rwsem_t rwsem = LY_RWSEM_INIT;
+static ly_read_mostly_t mostly = LY_READ_MOSTLY_INIT;
 static ly_sem_t sem = LY_SEM_INIT(2);
 static ly_spinlock_t spin = LY_SPINLOCK_INIT;
 static ly_hq_spinlock_t hq = LY_HQ_SPINLOCK_INIT;
@@ -164,6 +165,40 @@ static void rwsems(void)
     IS(ly_rwsem_up_write(&rwsem), 0);
 }
 
+static void read_mostlies(void)
+{
+    IS(ly_read_mostly_set_class(&mostly, "table"), 0);
+    IS(ly_read_mostly_read_lock(&mostly), 0);
+    IS(ly_read_mostly_read_trylock(&mostly), 0);
+    IS(ly_read_mostly_write_trylock(&mostly), EBUSY);
+    IS(ly_read_mostly_write_timedlock(&mostly, &PAST), ETIMEDOUT);
+    IS(ly_read_mostly_write_clocklock(&mostly, CPUTIME, &PAST), EINVAL);
+    IS(ly_read_mostly_read_unlock(&mostly), 0);
+    IS(ly_read_mostly_read_unlock(&mostly), 0);
+    IS(ly_read_mostly_write_lock(&mostly), 0);
+    IS(ly_read_mostly_read_trylock(&mostly), EBUSY);
+    IS(ly_read_mostly_read_timedlock(&mostly, &PAST), ETIMEDOUT);
+    IS(ly_read_mostly_read_timedlock(&mostly, &NONE), EINVAL);
+    IS(ly_read_mostly_read_clocklock(&mostly, MONOTONIC, &PAST), ETIMEDOUT);
+    IS(ly_read_mostly_downgrade_write(&mostly), 0);
+    IS(ly_read_mostly_read_clocklock(&mostly, MONOTONIC, &PAST), 0);
+    IS(ly_read_mostly_write_clocklock(&mostly, MONOTONIC, &PAST), ETIMEDOUT);
+    IS(ly_read_mostly_read_unlock(&mostly), 0);
+    IS(ly_read_mostly_read_unlock(&mostly), 0);
+    IS(ly_read_mostly_write_trylock(&mostly), 0);
+    IS(ly_read_mostly_write_unlock(&mostly), 0);
+    IS(ly_read_mostly_write_timedlock(&mostly, &PAST), 0);
+    IS(ly_read_mostly_destroy(&mostly), EBUSY);
+    IS(ly_read_mostly_write_unlock(&mostly), 0);
+    IS(ly_read_mostly_destroy(&mostly), 0);
+    IS(ly_read_mostly_read_lock(&mostly), 0);
+    IS(ly_read_mostly_destroy(&mostly), EBUSY);
+    IS(ly_read_mostly_read_unlock(&mostly), 0);
+    ly_read_mostly_init(&mostly);
+    IS(ly_read_mostly_write_trylock(&mostly), 0);
+    IS(ly_read_mostly_write_unlock(&mostly), 0);
+}
+
 static void semaphores(void)
 {
     IS(ly_sem_set_class(&sem, "slots"), 0);
@@ -259,6 +294,7 @@ static void zeroes(void)
         ly_cond_t cond;
         ly_rtmutex_t rtmutex;
         ly_rwsem_t rwsem;
+        ly_read_mostly_t mostly;
         ly_sem_t sem;
         ly_spinlock_t spin;
         ly_hq_spinlock_t hq;
@@ -271,6 +307,7 @@ static void zeroes(void)
     IS(ly_rtmutex_trylock(&all->rtmutex), 0);
     IS(ly_rtmutex_unlock(&all->rtmutex), 0);
     IS(ly_rwsem_down_write_trylock(&all->rwsem), 0);
+    IS(ly_read_mostly_write_trylock(&all->mostly), 0);
     IS(ly_sem_trywait(&all->sem), EAGAIN);
     IS(ly_spin_trylock(&all->spin), 0);
     IS(ly_hq_spin_trylock(&all->hq), 0);
@@ -284,6 +321,7 @@ _Static_assert(sizeof(ly_mutex_t) == 32 && alignof(ly_mutex_t) == 4, "ly_mutex_t
 _Static_assert(sizeof(ly_cond_t) == 8 && alignof(ly_cond_t) == 4, "ly_cond_t");
 _Static_assert(sizeof(ly_rtmutex_t) == 24 && alignof(ly_rtmutex_t) == 8, "ly_rtmutex_t");
 _Static_assert(sizeof(ly_rwsem_t) == 32 && alignof(ly_rwsem_t) == 8, "ly_rwsem_t");
+_Static_assert(sizeof(ly_read_mostly_t) == 192 && alignof(ly_read_mostly_t) == 8, "ly_read_mostly_t");
 _Static_assert(sizeof(ly_sem_t) == 24 && alignof(ly_sem_t) == 8, "ly_sem_t");
 _Static_assert(sizeof(ly_spinlock_t) == 4 && alignof(ly_spinlock_t) == 4, "ly_spinlock_t");
 _Static_assert(sizeof(ly_hq_spinlock_t) == 4 && alignof(ly_hq_spinlock_t) == 4, "ly_hq_spinlock_t");
@@ -296,6 +334,7 @@ int main(void)
     conditions();
     rtmutexes();
     rwsems();
+    read_mostlies();
     semaphores();
     spinlocks();
     qrwlocks();

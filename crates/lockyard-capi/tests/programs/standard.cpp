@@ -35,6 +35,7 @@ static_assert(sizeof(lockyard::mutex) == 32 && sizeof(lockyard::shared_mutex) ==
 static_assert(sizeof(lockyard::condition_variable) == 8 && std::is_trivially_destructible_v<lockyard::condition_variable>);
 static_assert(sizeof(lockyard::rtmutex) == 24 && std::is_trivially_destructible_v<lockyard::rtmutex>);
 static_assert(sizeof(lockyard::spinlock) == 4 && sizeof(lockyard::hq_spinlock) == 4);
+static_assert(sizeof(lockyard::read_mostly_mutex) == 192 && !std::is_trivially_destructible_v<lockyard::read_mostly_mutex>);
 static_assert(sizeof(lockyard::shared_spinlock) == 16 && sizeof(lockyard::lockref) == 8);
 static_assert(std::is_trivially_destructible_v<lockyard::mutex> && !std::is_copy_constructible_v<lockyard::mutex>);
 
@@ -67,11 +68,12 @@ void timed(Timed& lock)
     CHECK(held.try_lock_until(slow_clock::now() + 1h));
 }
 
-void shared_timed(lockyard::shared_mutex& lock)
+template <class Shared>
+void shared_timed(Shared& lock)
 {
-    std::shared_lock<lockyard::shared_mutex> reading(lock);
+    std::shared_lock<Shared> reading(lock);
     std::thread([&lock] {
-        std::shared_lock<lockyard::shared_mutex> also(lock, 1ms);
+        std::shared_lock<Shared> also(lock, 1ms);
         CHECK(also.owns_lock() && !lock.try_lock_for(1ms));
     }).join();
     reading.unlock();
@@ -222,6 +224,9 @@ int main()
     timed(inheriting);
     checked();
     shared_timed(shared);
+    lockyard::read_mostly_mutex mostly;
+    timed(mostly);
+    shared_timed(mostly);
     semaphores();
     references();
     CHECK(passed_on<std::condition_variable_any>() == 499500 && passed_on<lockyard::condition_variable>() == 499500);
@@ -229,7 +234,7 @@ int main()
     contended<lockyard::mutex, lockyard::shared_mutex>();
     contended<lockyard::spinlock, lockyard::shared_spinlock>();
     contended<lockyard::rtmutex, lockyard::shared_mutex>();
-    contended<lockyard::hq_spinlock, lockyard::shared_mutex>();
+    contended<lockyard::hq_spinlock, lockyard::read_mostly_mutex>();
     std::puts("as the standard says");
     return 0;
 }

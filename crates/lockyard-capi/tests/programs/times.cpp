@@ -232,9 +232,10 @@ void exclusive()
     waits_for_ever([&] { return lock.try_lock_until(ns_clock::time_point::max()); }, give, give);
 }
 
+template <class Shared>
 void shared()
 {
-    lockyard::shared_mutex lock;
+    Shared lock;
     const auto give = [&] { lock.unlock_shared(); };
     EVERY(far_and_past, lock, try_lock_shared_until, try_lock_shared_for, give, true);
     lock.lock();
@@ -272,7 +273,8 @@ int main()
     exclusive<lockyard::mutex>();
     exclusive<lockyard::rtmutex>();
     exclusive<lockyard::shared_mutex>();
-    shared();
+    shared<lockyard::shared_mutex>();
+    shared<lockyard::read_mostly_mutex>();
     semaphore();
     own_lock();
     std::puts("each in its time");

@@ -109,6 +109,8 @@ impl<W: Write + Commit> Collector<W> {
             let before = process.open.insert(tape, Open { window, held: 0, idle: None });
             return before.map_or(Ok(()), |before| self.put(&before.window));
         }
+        let is_end = matches!(event.kind, tape::Kind::Woken | tape::Kind::GaveUp);
+        let awaited = process.open.get(&tape).and_then(|open| open.idle).filter(|_| is_end);
         let (what, lock) = match event.kind {
             tape::Kind::Off => (What::Off(event.value), 0),
             tape::Kind::Preempted => (What::Preempted(event.value), 0),
@@ -117,7 +119,14 @@ impl<W: Write + Commit> Collector<W> {
                 // Taken before anything was recorded.
                 None => return Ok(()),
             },
-            kind => (asked(kind), self.lock(process, event.value, event.class, class)?),
+            // What it waited for may be gone by then.
+            kind => (
+                asked(kind),
+                match awaited {
+                    Some(lock) => lock,
+                    None => self.lock(process, event.value, event.class, class)?,
+                },
+            ),
         };
         // Events of a thread that has no window: the ring's beginning was lost.
         let Some(open) = process.open.get_mut(&tape) else { return Ok(()) };
@@ -282,7 +291,9 @@ mod tests {
         for name in ["rwlock", "rwsem", "qrwlock", "RwSem", "RwLock", "RecursiveRwLock", "QRwLock"] {
             assert_eq!(sort(name), Sort::Lock(Kind::RwLock), "{name}");
         }
-        for name in ["spinlock", "hq_spinlock", "SpinLock", "HqSpinLock", "CnaSpinLock", "McsLock", "TicketLock"] {
+        for name in
+            ["spinlock", "ly_spinlock", "hq_spinlock", "SpinLock", "HqSpinLock", "CnaSpinLock", "McsLock", "TicketLock"]
+        {
             assert_eq!(sort(name), Sort::Lock(Kind::Spin), "{name}");
         }
         for name in ["mutex", "rtmutex", "Mutex", "FairMutex", "TreeRtMutex", "semaphore", ""] {
