@@ -245,6 +245,54 @@ fn herds_are_served_one_by_one() {
     assert!((48.0 + 44.0 + 15.0 * 5.0..48.0 + 63.0 + 44.0 + 16.0 * 5.0 + 10.0).contains(&after), "{after}");
 }
 
+/// Eight words on lines of their own.
+#[derive(Default)]
+struct Apart([Aligned; 8]);
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Aligned(words::U32);
+
+#[test]
+fn lines_that_were_asked_for_ahead_are_on_their_way_together() {
+    // Written by one core, shared by three, and never touched.
+    for (writers, sharers) in [(1, 0), (1, 2), (0, 0)] {
+        let sum = |ahead: bool| {
+            let simulation = Simulation::new(&config(&calm("skx_2s_40c")), 4).unwrap();
+            (0..4).for_each(|thread| simulation.assign(thread, thread, false));
+            let words = simulation.place("words", Apart::default()).unwrap();
+            let cost = AtomicU64::new(0);
+            simulation
+                .run(|thread| {
+                    if thread < writers {
+                        words.0.iter().for_each(|word| _ = word.0.swap(1, AcqRel));
+                    } else if thread < 3 {
+                        compute(50_000);
+                        words.0.iter().take(8 * sharers).for_each(|word| _ = word.0.load(Acquire));
+                    } else {
+                        compute(100_000);
+                        cost.store(
+                            timed(|| {
+                                words.0.iter().take(8 * usize::from(ahead)).for_each(|word| word.0.prefetch());
+                                assert_eq!(
+                                    words.0.iter().map(|word| word.0.load(Acquire)).sum::<u32>(),
+                                    8 * writers as u32
+                                );
+                            })
+                            .to_bits(),
+                            Host::Relaxed,
+                        );
+                    }
+                })
+                .unwrap();
+            f64::from_bits(cost.load(Host::Relaxed))
+        };
+        let (one_by_one, together) = (sum(false), sum(true));
+        let longest = one_by_one / 8.0;
+        assert!((longest..one_by_one / 3.0).contains(&together), "{writers} {sharers}: {one_by_one}, {together}");
+    }
+}
+
 #[test]
 fn patience_ends_spins() {
     on(&calm("skx_2s_40c"), &[0], |word, _| {

@@ -187,6 +187,19 @@ impl Host {
         self.read_line(line, first)
     }
 
+    /// Asks for the line of the word at `address`, for a load to come.
+    pub(crate) fn prefetch(self, address: usize) {
+        let engine = self.engine();
+        let node = engine.model.node_of[usize::from(engine.core)];
+        let (line, core, now) = (engine.lines.find(address, node), engine.core, engine.now);
+        if !engine.lines[line].held_by(core, now) {
+            let asker = Asker::Ahead { cpu: engine.here };
+            engine.request(line, asker, core, false);
+        }
+        let cycle = engine.model.cycle;
+        self.pass(cycle);
+    }
+
     #[inline(always)]
     fn read_line(self, line: u32, first: bool) -> Access {
         let engine = self.engine();
@@ -196,7 +209,8 @@ impl Host {
             return Access { line, cost };
         }
         if engine.lines[line].shared_by(core, now) {
-            return Access { line, cost: engine.model.l1 };
+            let rest = engine.cpus[engine.here as usize].rest_of_fill(line, now);
+            return Access { line, cost: engine.model.l1.max(rest) };
         }
         let asker = Asker::Task(engine.current);
         engine.request(line, asker, core, false);

@@ -27,6 +27,7 @@ impl Engine {
             }
             What::Grant { line, stamp } => match self.grant(line, stamp)? {
                 Asker::Task(task) => Some(task),
+                Asker::Ahead { .. } => None,
                 Asker::Buffer { cpu, store } => {
                     self.store_granted(cpu, store);
                     None

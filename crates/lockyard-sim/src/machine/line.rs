@@ -27,6 +27,8 @@ pub(crate) const NO_CORE: u16 = u16::MAX;
 pub(crate) enum Asker {
     /// A task that waits for it.
     Task(u32),
+    /// A task of a CPU that will load it, and does not wait.
+    Ahead { cpu: u32 },
     /// The timer's handler of a CPU.
     Interrupt { cpu: u32 },
     /// The store buffer of a CPU; the number names the store.

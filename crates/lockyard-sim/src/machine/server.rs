@@ -33,6 +33,10 @@
 //! cache, one per `coherence.fill`; caches are served by the home one per `coherence.home`. A write
 //! waits for the fills under way: they have to be invalidated.
 //!
+//! **Loads ahead.** A processor has several loads on their way; a task has one, and waits for it.
+//! It says which it will do (`Word::prefetch`): the line is asked for as by a load, and a load that
+//! finds it on its way waits for the rest.
+//!
 //! Every latency is multiplied by the request's jitter, drawn when it is issued. So is δ, from a
 //! range: how the way divides depends on where the home is, and on the queues of a mesh. With a
 //! fixed δ an owner and a spinner fall into step: its look always comes while the lock is held, or
@@ -348,8 +352,10 @@ impl Engine {
         if let Some(distance) = distance {
             self.count_transfer(line, request.asker, distance);
         }
-        if let Asker::Task(task) = request.asker {
-            self.wake_at(done, task);
+        match request.asker {
+            Asker::Task(task) => self.wake_at(done, task),
+            Asker::Ahead { cpu } => self.cpus[cpu as usize].expect_fill(line, now, done),
+            Asker::Interrupt { .. } | Asker::Buffer { .. } => {}
         }
     }
 
@@ -391,7 +397,7 @@ impl Engine {
         self.lines[line].transfers += 1;
         let task = match asker {
             Asker::Task(task) => task,
-            Asker::Buffer { cpu, .. } => self.cpus[cpu as usize].current,
+            Asker::Ahead { cpu } | Asker::Buffer { cpu, .. } => self.cpus[cpu as usize].current,
             // Not the program's.
             Asker::Interrupt { .. } => return,
         };

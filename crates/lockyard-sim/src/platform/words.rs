@@ -71,6 +71,13 @@ macro_rules! word {
         }
 
         impl Word<$value> for $name {
+            #[inline(always)]
+            fn prefetch(&self) {
+                if let Some(host) = Host::here() {
+                    host.prefetch(self.address());
+                }
+            }
+
             #[track_caller]
             #[inline(always)]
             fn load(&self, order: Ordering) -> $value {

@@ -32,6 +32,8 @@ pub(crate) struct Cpu {
     pub(crate) current: u32,
     pub(crate) queue: Queue,
     pub(crate) buffer: StoreBuffer,
+    /// Shared lines that it has asked for ahead of a load, and when each is here.
+    fills: Vec<(u32, Ps)>,
     pub(crate) activity: Activity,
     /// The fair task that was woken here last.
     pub(crate) buddy: u32,
@@ -60,6 +62,7 @@ impl Cpu {
             current: NOBODY,
             queue: Queue::default(),
             buffer: StoreBuffer::default(),
+            fills: Vec::new(),
             activity: Activity::Idle,
             buddy: NOBODY,
             need_resched: false,
@@ -74,6 +77,18 @@ impl Cpu {
             switches: 0,
             rq_line,
         }
+    }
+
+    /// `line`, which no task waits for, is here at `done`.
+    pub(crate) fn expect_fill(&mut self, line: u32, now: Ps, done: Ps) {
+        self.fills.retain(|fill| fill.1 > now);
+        self.fills.push((line, done));
+    }
+
+    /// How long a load of `line`, which its core shares, still waits for it.
+    #[inline(always)]
+    pub(crate) fn rest_of_fill(&self, line: u32, now: Ps) -> Ps {
+        self.fills.iter().find(|fill| fill.0 == line).map_or(0, |fill| fill.1.saturating_sub(now))
     }
 
     /// Whether it has nothing to do.

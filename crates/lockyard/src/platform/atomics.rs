@@ -36,6 +36,10 @@ macro_rules! forward {
     ($name:ident, $value:ty, $atomic:ty) => {
         impl Word<$value> for $name {
             #[inline(always)]
+            fn prefetch(&self) {
+                parts::prefetch(self.0.as_ptr());
+            }
+            #[inline(always)]
             fn load(&self, order: Ordering) -> $value {
                 self.0.load(order)
             }

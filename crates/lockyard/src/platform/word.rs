@@ -8,6 +8,10 @@ use super::{ConstPlatform, Ordering, Platform};
 /// store with an acquire ordering, a load with a release ordering). `Default` is the word with
 /// value zero.
 pub trait Word<V>: Default + Send + Sync + 'static {
+    /// Asks for the word's cache line, for a load that follows: a hint, without a wait. A processor
+    /// has at least eight lines on their way at a time.
+    #[inline(always)]
+    fn prefetch(&self) {}
     /// Reads the value.
     fn load(&self, order: Ordering) -> V;
     /// Writes the value.

@@ -25,6 +25,13 @@ fn releases(order: Ordering) -> bool {
     !matches!(order, Ordering::Relaxed)
 }
 
+/// Asks for the line of `place`.
+#[inline(always)]
+pub(super) fn prefetch<T>(place: *const T) {
+    // SAFETY: a hint: it reads nothing into the program, and no address faults.
+    unsafe { asm!("prfm pldl1keep, [{}]", in(reg) place, options(nostack, preserves_flags, readonly)) };
+}
+
 impl Lanes for LaneWord {
     // No asm block below has `nomem`: neither earlier nor later accesses move across it in the
     // compiler. The instructions that acquire and release do the rest.

@@ -1,9 +1,13 @@
-//! Where no instruction for parts of a word is known: whole words, and no exchange of pairs.
+//! Where no instruction for parts of a word is known: whole words, no exchange of pairs, no hints.
 
 use super::{LaneWord, U32};
 use crate::platform::{Lanes, Ordering, Pair, Platform, Word};
 
 impl Lanes for LaneWord {}
+
+/// Nothing.
+#[inline(always)]
+pub(super) fn prefetch<T>(_place: *const T) {}
 
 /// Whether both halves of a pair can be exchanged in one step.
 pub const PAIRS: bool = false;

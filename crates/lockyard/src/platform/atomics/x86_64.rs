@@ -6,6 +6,14 @@
 use super::{LaneWord, U32};
 use crate::platform::{Lanes, Ordering, Pair, Platform};
 
+/// Asks for the line of `place`.
+#[inline(always)]
+pub(super) fn prefetch<T>(place: *const T) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint: it reads nothing into the program, and no address faults.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+}
+
 impl Lanes for LaneWord {
     // Every asm block below lets the compiler assume that memory may change (no `nomem`), so
     // neither earlier nor later accesses move across it; x86-64's own order (TSO; locked

@@ -10,6 +10,9 @@ use crate::platform::{Ordering::*, Platform, Word};
 /// What a reader adds to a counter: one that has come, and one that holds or tests.
 const READER: u64 = 1 << 32 | 1;
 
+/// So many counters are on their way at a time to the thread that sums them.
+const AHEAD: u32 = 8;
+
 /// The word of the lock.
 ///
 /// | bits | meaning |
@@ -152,8 +155,13 @@ impl Place {
     /// How many readers hold or test, and how many have come, mod 2³².
     pub(super) fn total<P: Platform>(self) -> (u32, u32) {
         // Acquire: what a reader that has left did comes before what the caller does.
-        let count = |at| self.counter::<P>(at).load(Acquire);
-        let total = (0..self.counters()).fold(0, |sum: u64, at| sum.wrapping_add(count(at)));
+        let ahead = |from: u32, end: u32| (from..end).for_each(|at| self.counter::<P>(at).prefetch());
+        let counters = self.counters();
+        ahead(0, AHEAD.min(counters));
+        let total = (0..counters).fold(0, |sum: u64, at| {
+            ahead(at + AHEAD, (at + AHEAD + 1).min(counters));
+            sum.wrapping_add(self.counter::<P>(at).load(Acquire))
+        });
         (total as u32, (total >> 32) as u32)
     }
 
