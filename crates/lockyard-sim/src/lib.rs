@@ -11,6 +11,7 @@
 //! * [`machine`]: machines as data, [`catalog`](machine::catalog) lists them.
 //! * [`report`]: where time and cache lines went.
 //! * [`calibration`]: everything that was fitted.
+//! * [`hand_over`]: a line's way on the host.
 //! * [`faults`]: an adversarial machine, for tests.
 //!
 //! One simulation runs on one host thread; several may run side by side on several. The model is
@@ -30,6 +31,7 @@ mod config;
 mod engine;
 mod error;
 pub mod faults;
+pub mod hand_over;
 pub mod inside;
 pub mod machine;
 mod names;

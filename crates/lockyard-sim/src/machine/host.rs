@@ -42,8 +42,11 @@ pub struct Costs {
     pub pause: f64,
     /// A read-modify-write of a line that the core has.
     pub rmw: f64,
-    /// A line's way from one core to another that shares its last-level cache, if there is one.
+    /// A line's way from one core to another that shares its last-level cache, if there is one: see
+    /// [`hand_over::way`](crate::hand_over::way).
     pub transfer: Option<f64>,
+    /// Whether a load takes over a line that its owner has written to: see [`TAKES`].
+    pub takes: bool,
     /// A futex call that finds nobody to wake.
     pub wake_none: f64,
     /// `sched_yield` with nobody else to run.
@@ -73,6 +76,11 @@ impl Wake {
     /// A long one.
     pub const LONG: Duration = Duration::from_micros(500);
 }
+
+/// A hand-over by two words, each written by one thread and read by the other, takes two ways; one
+/// by a word that both read and change takes two where loads share, and one where they take over.
+/// So loads take over if the first takes so many times the second.
+pub const TAKES: f64 = 1.5;
 
 /// Parts of [`Costs::hand_over`], and the scheduler's part of a wake-up call, as in `common.toml`.
 const CALL: f64 = 0.32;
@@ -133,7 +141,9 @@ fn scheduler(kernel: &str, cpus: usize) -> String {
 }
 
 fn text(host: &Topology, costs: Option<&Costs>) -> String {
-    let typical = typical(host);
+    // What `cargo run --release -p lockyard-work --example read_takes` says on an Emerald Rapids.
+    let takes = costs.map_or(host.model.contains("Intel"), |costs| costs.takes);
+    let typical = typical(host, takes);
     let Some(costs) = costs else { return typical };
     let mut numbers = costs.numbers();
     let mut text = String::with_capacity(2 * typical.len());
@@ -169,8 +179,8 @@ fn text(host: &Topology, costs: Option<&Costs>) -> String {
     text
 }
 
-/// The host's file without measurements.
-fn typical(host: &Topology) -> String {
+/// The host's file without measurements, but for whether loads take lines over.
+fn typical(host: &Topology, takes: bool) -> String {
     let cpus = host.online.len().clamp(1, 1024);
     let sharers = |level| {
         let cache = host.caches.iter().rfind(|cache| cache.level == level && cache.kind != "Instruction");
@@ -227,9 +237,7 @@ hop1 = {{ v = 170, lo = 130, hi = 240, u = "ns", c = "E" }}
 states_us = [["C1", 2, 2], ["C1E", 10, 20], ["C6", 130, 600]]
 "#,
         clusters = per_node / cluster,
-        // What `cargo run --release -p lockyard-work --example read_takes` says on an Emerald
-        // Rapids.
-        takes = u8::from(name.contains("Intel")),
+        takes = u8::from(takes),
     )
 }
 
@@ -264,6 +272,7 @@ mod tests {
             pause: 20.0,
             rmw: 9.0,
             transfer: Some(60.0),
+            takes: true,
             wake_none: 200.0,
             yield_call: 500.0,
             clock: 22.0,
@@ -274,6 +283,7 @@ mod tests {
         let measured = catalog::read("this", &text(&host, Some(&costs))).unwrap();
         let number = |path: &str| measured.quantities()[path].value;
         assert_eq!((number("clock.pause"), number("transfer.cluster"), number("os.ipi_send")), (40.0, 60.0, 4_720.0));
+        assert_eq!(number("coherence.read_takes"), 1.0);
         let parts = ["os.futex_wake_call", "os.futex_wait_entry", "os.ctx_switch"].map(number);
         assert_eq!(parts.iter().sum::<f64>(), 4_000.0);
         assert!(measured.name().contains("measured on it"));

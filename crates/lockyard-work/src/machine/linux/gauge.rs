@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{Ordering::*, Platform, Word};
-use lockyard_sim::machine::host::{Costs, Wake};
+use lockyard_sim::hand_over::way;
+use lockyard_sim::machine::host::{Costs, TAKES, Wake};
 
 use super::{allowed_cpus, compute, stamp};
 use crate::machine::Machine;
@@ -22,17 +23,13 @@ const LINK_CYCLES: f64 = 5.0;
 /// A futex word.
 type U32 = <Linux as Platform>::U32;
 
-/// From what a line's way is a part of a hand-over by load and read-modify-write:
-/// `model.load_then_rmw`.
-const WAYS: f64 = 2.05;
-
 /// Measures this machine.
 pub(crate) fn costs() -> Costs {
     let cpus = allowed_cpus();
     let near = neighbour(&cpus);
     // Wake-ups are measured even if the only other CPU is far, or of the same core.
     let other = near.or((cpus.len() > 1).then_some(1));
-    Costs {
+    let mut costs = Costs {
         ghz: compute::links_per_ns() * LINK_CYCLES,
         pause: Linux::pause_ns(),
         rmw: each(10_000, {
@@ -41,7 +38,8 @@ pub(crate) fn costs() -> Costs {
                 black_box(word.fetch_add(1, SeqCst));
             }
         }),
-        transfer: near.map(transfer),
+        transfer: None,
+        takes: false,
         wake_none: each(2_000, {
             let word = U32::default();
             move || Linux::unpark(&word)
@@ -55,7 +53,14 @@ pub(crate) fn costs() -> Costs {
             let ((call, short), (_, long)) = (wake_up(other, Wake::SHORT, 150), wake_up(other, Wake::LONG, 60));
             Wake { call, short, long }
         }),
+    };
+    if let Some(near) = near {
+        let (one, two) = (by_one_word(near), by_two_words(near));
+        costs.takes = two > TAKES * one;
+        // If the host's file is no machine the caller finds that too.
+        costs.transfer = way(&costs, one).ok();
     }
+    costs
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {
@@ -128,9 +133,11 @@ fn place(me: u32, other: usize) -> usize {
     if me == 0 { 0 } else { other }
 }
 
-/// A line's way between two CPUs, which change it in turn.
-fn transfer(other: usize) -> f64 {
-    const TURNS: u32 = 4_000;
+/// Hand-overs that are measured, of each kind.
+const TURNS: u32 = 4_000;
+
+/// A hand-over between two CPUs by a word that both read and change.
+fn by_one_word(other: usize) -> f64 {
     let turn = Padded(U32::default());
     let play = |me: u32| {
         Linux::pin(place(me, other));
@@ -139,7 +146,21 @@ fn transfer(other: usize) -> f64 {
             turn.fetch_add(1, AcqRel);
         })
     };
-    both(play)[0] / 2.0 / WAYS
+    both(play)[0] / 2.0
+}
+
+/// The same by two words, each changed by one of them.
+fn by_two_words(other: usize) -> f64 {
+    let turns = [Padded(U32::default()), Padded(U32::default())];
+    let play = |me: u32| {
+        Linux::pin(place(me, other));
+        let (mine, others) = (&turns[me as usize], &turns[1 - me as usize]);
+        each_turn(TURNS, |round| {
+            await_that(|| others.load(Acquire) == round + me);
+            mine.fetch_add(1, AcqRel);
+        })
+    };
+    both(play)[0] / 2.0
 }
 
 /// A wake-up, a wait and a switch, of two threads that share a CPU.
@@ -216,7 +237,7 @@ mod tests {
 
     #[test]
     fn every_cost_is_one() {
-        let Costs { ghz, pause, rmw, transfer, wake_none, yield_call, clock, hand_over, wake } = costs();
+        let Costs { ghz, pause, rmw, transfer, takes: _, wake_none, yield_call, clock, hand_over, wake } = costs();
         let mut all = vec![pause, rmw, wake_none, yield_call, clock, hand_over];
         all.extend(transfer);
         all.extend(wake.into_iter().flat_map(|wake| [wake.call, wake.short, wake.long]));
