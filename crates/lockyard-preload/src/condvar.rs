@@ -92,6 +92,8 @@ impl CondObject {
             if flags & (OURS | CHANGING) == to {
                 return;
             }
+            // No child begins with an object that changes hands.
+            Linux::begin_window();
             let mine = flags & CHANGING == 0
                 && self.flags.compare_exchange(flags, flags & GIVEN | CHANGING, Acquire, Relaxed).is_ok();
             if mine {
@@ -100,6 +102,9 @@ impl CondObject {
                 self.generation.store(if to == OURS { fork::generation() } else { 0 }, Relaxed);
                 self.rest.iter().chain(&self.more).for_each(|word| word.store(0, Relaxed));
                 self.flags.store(flags & GIVEN | to, Release);
+            }
+            Linux::end_window();
+            if mine {
                 return;
             }
             Linux::wait_window(|| (self.flags.load(Acquire) & CHANGING == 0).then_some(()));

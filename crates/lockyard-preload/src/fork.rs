@@ -7,7 +7,9 @@
 //! waiting, first *settles* the object: if the notes are of an older generation, the queue is
 //! forgotten. The fast paths do not look at queues and pay nothing.
 //!
-//! [`BUSY`] excludes two threads of the child that meet there at once.
+//! [`BUSY`] excludes two threads of the child that meet there at once. It says of which generation
+//! they are: a child of the child, forked meanwhile, takes over. (A fork waits for the thread, but
+//! not for ever.)
 
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -15,7 +17,8 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
-const BUSY: u32 = u32::MAX;
+/// In what an object notes, beside the generation: a thread of that one settles it.
+const BUSY: u32 = 1 << 31;
 
 /// Makes sure that `noted`, an object's generation, is the process's; runs `forget` if it was not.
 #[inline(always)]
@@ -28,13 +31,18 @@ pub(crate) fn settle(noted: &AtomicU32, forget: impl FnOnce()) {
 
 #[cold]
 fn settle_slow(noted: &AtomicU32, generation: u32, forget: impl FnOnce()) {
+    let busy = generation | BUSY;
+    Linux::begin_window();
     let seen = noted.load(Acquire);
-    if seen != BUSY && seen != generation && noted.compare_exchange(seen, BUSY, Acquire, Relaxed).is_ok() {
+    let mine = seen != busy && seen != generation && noted.compare_exchange(seen, busy, Acquire, Relaxed).is_ok();
+    if mine {
         forget();
         noted.store(generation, Release);
-        return;
     }
-    Linux::wait_window(|| (noted.load(Acquire) == generation).then_some(()));
+    Linux::end_window();
+    if !mine {
+        Linux::wait_window(|| (noted.load(Acquire) == generation).then_some(()));
+    }
 }
 
 /// The generation, for an object that is initialised.
@@ -61,4 +69,20 @@ unsafe extern "C" {
 pub(crate) fn register(child: extern "C" fn()) {
     // SAFETY: a handler that lasts as long as the process: this library is never unloaded.
     let _ = unsafe { __register_atfork(None, None, Some(child), core::ptr::null()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A grandchild waited for ever for a thread of the child.
+    #[test]
+    fn an_object_that_a_thread_of_the_parent_was_settling_is_taken_over() {
+        for before in [1, 1 | BUSY, 6 | BUSY] {
+            let noted = AtomicU32::new(before);
+            let mut forgotten = 0;
+            settle_slow(&noted, 7, || forgotten += 1);
+            assert_eq!((forgotten, noted.into_inner()), (1, 7), "{before:#x}");
+        }
+    }
 }

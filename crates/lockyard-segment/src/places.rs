@@ -7,7 +7,7 @@
 //! |---|---|
 //! | initialises it | [`Object::made`], while a segment is open |
 //! | destroys it | [`Object::gone`], likewise |
-//! | is told of | [`Object::class`] |
+//! | is told of, but for the end of a wait | [`Object::class`] |
 //!
 //! Objects that find no place in the table share one class of their sort: as may all after the
 //! first 65,536, where none is destroyed. All of it may run in a signal handler: nothing
@@ -119,6 +119,7 @@ fn entry(object: usize) -> Option<&'static Entry> {
         // Two threads that come at once may have taken two: the first in order counts.
         let first = known(object)?;
         if !core::ptr::eq(first, mine) {
+            mine.place.store(0, Relaxed);
             mine.object.store(0, SeqCst);
         }
         Some(first)
@@ -171,6 +172,13 @@ impl Object {
         }
     }
 
+    /// Its class, at the end of a wait: it may be gone by then, and no entry is made.
+    fn class_left(self) -> Class {
+        let place = known(self.at).map_or(0, |entry| entry.place.load(Relaxed));
+        let is_own = place & SORTS == self.sort.bits() && place & CLASS != 0;
+        if is_own { Class::from_raw((place & CLASS) as u32) } else { self.sort.others() }
+    }
+
     /// The code at its caller initialises it.
     #[inline(always)]
     pub fn made(self) {
@@ -211,7 +219,8 @@ impl Object {
     #[inline]
     pub fn tell_on(self, page: &ThreadPage, what: Kind) {
         if tape::is_on(page) {
-            tape::tell(page, what, self.class(), self.at);
+            let is_end = matches!(what, Kind::Woken | Kind::GaveUp);
+            tape::tell(page, what, if is_end { self.class_left() } else { self.class() }, self.at);
         }
     }
 }
@@ -238,6 +247,22 @@ mod tests {
         let locks = crate::classes::joined(first);
         Object::spinlock(0x30 as *const u8, 0x1000).class();
         assert_eq!(crate::classes::joined(first), locks + 2);
+    }
+
+    /// POSIX lets a condition variable be destroyed while those that were signalled wait for the
+    /// mutex. Their end of the wait made its entry anew, for whatever lay there next.
+    #[test]
+    fn the_end_of_a_wait_makes_no_entry() {
+        let _alone = ALONE.lock();
+        let old = Object::condition(0x40 as *const u8, 0x1000);
+        assert_eq!(old.class_left(), Sort::Condition.others());
+        let class = old.class();
+        assert_eq!(old.class_left(), class);
+        let entry = known(0x40).unwrap();
+        entry.place.store(0, Relaxed);
+        entry.object.store(0, SeqCst);
+        assert_eq!(old.class_left(), Sort::Condition.others());
+        assert!(known(0x40).is_none() && Object::condition(0x40 as *const u8, 0x2000).class() != class);
     }
 
     #[test]

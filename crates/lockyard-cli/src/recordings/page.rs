@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use lockyard_recording::Recording;
+use lockyard_recording::recording::Sort;
 use lockyard_recording::summary::Summary;
 
 use super::Said;
@@ -89,13 +90,14 @@ fn shares_of_time(recording: &Recording, summary: &Summary) -> Vec<(String, f64)
 fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
     let slices = timeline::slices(recording);
     let first = slices.iter().map(|slice| slice.begin).min()?;
-    let (begin, end, shown) = busiest(&slices);
+    let lost = lost(recording, &slices);
+    let (begin, end, shown) = busiest(&slices, &lost);
     let length = end - begin;
     let part = |slice: &Slice| slice.end.min(end) - slice.begin.max(begin);
     let mut waited: BTreeMap<u32, u64> = BTreeMap::new();
     for slice in &shown {
         let sum = waited.entry(slice.thread).or_default();
-        *sum = sum.saturating_add(if slice.holds.is_none() { part(slice) } else { 0 });
+        *sum = sum.saturating_add(if lost(slice) { part(slice) } else { 0 });
     }
     let mut threads: Vec<(u32, u64)> = waited.into_iter().collect();
     threads.sort_by_key(|(thread, waited)| (u64::MAX - waited, *thread));
@@ -134,19 +136,34 @@ fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
     Some(lanes::chart(&title, &names, &lanes, length as f64))
 }
 
-/// The stretch with most waiting of those with about [`MOST_SLICES`], and what is in it.
-fn busiest(slices: &[Slice]) -> (u64, u64, Vec<&Slice>) {
+/// Which slices are waits that cost: for locks. Threads that wait for a signal may have nothing to
+/// do, so that these count only where nothing else is waited for.
+fn lost<'a>(recording: &'a Recording, slices: &[Slice]) -> impl Fn(&Slice) -> bool + 'a {
+    let waits = |slice: &Slice| slice.holds.is_none();
+    let for_lock = move |slice: &Slice| waits(slice) && matches!(recording.classes[slice.class].sort, Sort::Lock(_));
+    let any = slices.iter().any(for_lock);
+    move |slice| if any { for_lock(slice) } else { waits(slice) }
+}
+
+/// The stretch with most waiting of those with about [`MOST_SLICES`], and what is in it. It has
+/// more where as many threads wait at once.
+fn busiest<'a>(slices: &'a [Slice], lost: &impl Fn(&Slice) -> bool) -> (u64, u64, Vec<&'a Slice>) {
     let mut shown: Vec<&Slice> = slices.iter().collect();
     let mut from = shown.iter().map(|slice| slice.begin).min().unwrap_or(0);
     let mut to = shown.iter().map(|slice| slice.end).max().unwrap_or(0);
     // Where it is crowded, a part of that again.
     while shown.len() > MOST_SLICES {
         let length = ((to - from) / shown.len() as u64).saturating_mul(MOST_SLICES as u64).clamp(1, to - from);
-        let begin = most_waiting(&shown, (from, to), length);
-        let before = to - from;
-        (from, to) = (begin, begin.saturating_add(length));
-        shown.retain(|slice| slice.begin < to && slice.end > from);
-        if shown.len() <= 4 * MOST_SLICES || to - from >= before {
+        let begin = most_waiting(&shown, (from, to), length, lost);
+        let end = begin.saturating_add(length);
+        let inside = |slice: &&&Slice| slice.begin < end && slice.end > begin;
+        let part: Vec<&Slice> = shown.iter().filter(inside).copied().collect();
+        // They go on all the time: a shorter one has hardly fewer.
+        if part.len() > shown.len() / 8 * 7 {
+            break;
+        }
+        (from, to, shown) = (begin, end, part);
+        if shown.len() <= 4 * MOST_SLICES {
             break;
         }
     }
@@ -155,12 +172,12 @@ fn busiest(slices: &[Slice]) -> (u64, u64, Vec<&Slice>) {
 
 /// Where in a time a stretch of `length` begins that has most waiting. Stretches begin each half a
 /// length after the one before.
-fn most_waiting(slices: &[&Slice], (from, to): (u64, u64), length: u64) -> u64 {
+fn most_waiting(slices: &[&Slice], (from, to): (u64, u64), length: u64, lost: &impl Fn(&Slice) -> bool) -> u64 {
     let step = (length / 2).max(1);
     let cells = ((to - from) / step) as usize + 2;
     // What begins and ends in a cell, and how many more wait through a whole one than before it.
     let (mut parts, mut whole) = (vec![0.0; cells], vec![0.0; cells]);
-    for slice in slices.iter().filter(|slice| slice.holds.is_none()) {
+    for slice in slices.iter().filter(|slice| lost(slice)) {
         let [begin, end] = [slice.begin, slice.end].map(|ns| ns.clamp(from, to) - from);
         let [first, last] = [begin, end].map(|ns| (ns / step) as usize);
         if first == last {
@@ -248,17 +265,21 @@ mod tests {
         Slice { thread, class: 0, is_read: false, holds, begin, end }
     }
 
+    fn waits(slice: &Slice) -> bool {
+        slice.holds.is_none()
+    }
+
     #[test]
     fn the_stretch_with_most_waiting_is_shown() {
         let mut slices: Vec<Slice> = (0..3_000).map(|at| slice(1, at * 1_000, at * 1_000 + 10, Some(0))).collect();
         slices.push(slice(1, 2_000_000, 2_000_900, None));
-        let (begin, end, _) = busiest(&slices);
+        let (begin, end, _) = busiest(&slices, &waits);
         assert!((200_000..=400_000).contains(&(end - begin)), "{begin} {end}");
         assert!(begin <= 2_000_000 && end >= 2_000_900, "{begin} {end}");
-        assert_eq!(busiest(&slices[..1]).0, 0);
+        assert_eq!(busiest(&slices[..1], &waits).0, 0);
         // Waits are counted where they last, not where they begin.
         slices.extend((0..12).map(|thread| slice(thread, 50_000 * u64::from(thread), 1_500_000, None)));
-        let (begin, end, _) = busiest(&slices);
+        let (begin, end, _) = busiest(&slices, &waits);
         assert!(begin >= 500_000 && end <= 1_550_000, "{begin} {end}");
     }
 
@@ -266,7 +287,7 @@ mod tests {
     fn a_crowd_is_no_large_picture_and_times_without_an_end_do_no_harm() {
         let mut crowd = vec![slice(1, 0, 1_000, None)];
         crowd.extend((0..100_000).map(|at| 10_000_000_000 + at * 100).map(|at| slice(1, at, at + 50, Some(0))));
-        let (_, _, shown) = busiest(&crowd);
+        let (_, _, shown) = busiest(&crowd, &waits);
         assert!(shown.len() <= 4 * MOST_SLICES, "{}", shown.len());
         let mut text = "lockyard recording 1\nclass mutex A\nlock 0\n".to_owned();
         for thread in 1..=4 {
@@ -274,6 +295,26 @@ mod tests {
         }
         assert!(page_of(&text).ends_with("</html>\n"));
         let ends: Vec<Slice> = (0..400).map(|thread| slice(thread, 0, u64::MAX, None)).collect();
-        assert_eq!(busiest(&ends).2.len(), 400);
+        assert_eq!(busiest(&ends, &waits).2.len(), 400);
+    }
+
+    /// The stretch was cut down to a nanosecond, in which as many waited.
+    #[test]
+    fn a_stretch_with_many_waiters_stays_one() {
+        let all: Vec<Slice> = (0..5_000).map(|thread| slice(thread, 0, 1_000_000, None)).collect();
+        let (begin, end, shown) = busiest(&all, &waits);
+        assert_eq!((begin, end, shown.len()), (0, 1_000_000, 5_000));
+    }
+
+    /// Twenty threads without work took all lanes.
+    #[test]
+    fn threads_that_wait_for_locks_come_before_those_that_wait_for_signals() {
+        let mut text = "lockyard recording 1\nclass mutex A\nclass condition C\nlock 0\nlock 1\n".to_owned();
+        for thread in 1..=20 {
+            let _ = write!(text, "window {thread} 0\n10 {thread} wait 1\n9000000 {thread} woken 1\n");
+        }
+        let busy = "window 21 0\n5000 21 request 0 write\n9000 21 grant 0\n9500 21 release 0\n";
+        assert!(page_of(&(text.clone() + busy)).contains("thread 21 waits for mutex A for"));
+        assert!(page_of(&text).contains("thread 1 waits for condition C for"));
     }
 }

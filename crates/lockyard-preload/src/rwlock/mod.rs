@@ -137,7 +137,7 @@ impl RwlockObject {
     unsafe fn read_fast(rwlock: *mut pthread_rwlock_t) -> bool {
         // SAFETY: the caller's promise.
         let Some((object, lock)) = (unsafe { Self::default(rwlock) }) else { return false };
-        let taken = lock.try_read_acquire();
+        let taken = lock.try_read_at_once();
         if taken {
             thread::block().holds.add(object.address());
         }
@@ -152,7 +152,7 @@ impl RwlockObject {
     unsafe fn write_fast(rwlock: *mut pthread_rwlock_t) -> bool {
         // SAFETY: the caller's promise.
         let Some((object, lock)) = (unsafe { Self::default(rwlock) }) else { return false };
-        let taken = lock.try_write_acquire();
+        let taken = lock.write_fast();
         if taken {
             object.writer.store(thread::block().identity(), Relaxed);
         }

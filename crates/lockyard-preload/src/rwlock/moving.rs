@@ -46,7 +46,7 @@ use super::{KIND, RwlockObject};
 use crate::config;
 use crate::deadline::Deadline;
 use crate::policies::RwlockKind;
-use crate::thread;
+use crate::{fork, thread};
 
 type Far<Y> = RawApartRwSem<Linux, Y>;
 
@@ -136,7 +136,9 @@ impl RwlockObject {
         // SAFETY: the caller's promise.
         let Some((object, kind)) = (unsafe { Self::moving(rwlock) }) else { return false };
         let holds = &thread::block().holds;
-        let may = patient && !holds.contains(rwlock.addr());
+        // In a child of fork, one that waits settles before.
+        let is_settled = || object.generation.load(Acquire) == fork::generation();
+        let may = || patient && is_settled() && !holds.contains(rwlock.addr());
         let taken = match kind {
             RwlockKind::PerCpu => object.under::<PerCpu>().read_fast(may),
             _ => object.under::<ReadMostly>().read_fast(may),
@@ -191,12 +193,15 @@ impl<Y: Form> Moving<Y> {
         Y::table().locks.get((self.0.moved() as usize).wrapping_sub(1))
     }
 
-    /// A thread need not settle for that: it waits for nobody.
+    /// A thread need not settle for that, unless it `may` wait.
     #[inline(always)]
-    fn read_fast(&self, may: bool) -> bool {
+    fn read_fast(&self, may: impl FnOnce() -> bool) -> bool {
         match self.far() {
             Some(lock) => lock.try_read_apart(may),
-            None => !Y::AT_ONCE && !self.near().is_locked() && self.try_read(),
+            None => {
+                let near = !Y::AT_ONCE && !self.near().is_locked();
+                near && self.take_to_read(RawRwSem::try_read_at_once, |far| far.try_read_apart(|| false))
+            }
         }
     }
 

@@ -207,6 +207,12 @@ impl<P: Platform> RawRwSem<P> {
     /// not as many readers as can be counted.
     #[inline]
     pub fn try_read_acquire(&self) -> bool {
+        self.try_read_at_once() || self.try_read_slow()
+    }
+
+    /// The same, without a look at the queue.
+    #[inline]
+    pub fn try_read_at_once(&self) -> bool {
         let mut count = self.count.load(Relaxed);
         while count & READ_BLOCK == 0 {
             match self.count.compare_exchange_weak(count, count + BIAS, Acquire, Relaxed) {
@@ -214,7 +220,7 @@ impl<P: Platform> RawRwSem<P> {
                 Err(found) => count = found,
             }
         }
-        self.try_read_slow()
+        false
     }
 
     /// Releases a read lock.
@@ -253,8 +259,9 @@ impl<P: Platform> RawRwSem<P> {
         if self.write_fast() { Ok(()) } else { self.write_slow(until) }
     }
 
+    /// Takes the lock for writing if nobody holds it or waits: without a look at the queue.
     #[inline(always)]
-    fn write_fast(&self) -> bool {
+    pub fn write_fast(&self) -> bool {
         self.count.compare_exchange(0, WRITER, Acquire, Relaxed).is_ok()
     }
 
