@@ -90,8 +90,9 @@ impl Launch {
             environment.push(("LD_PRELOAD", preload));
         }
         // What is linked with liblockyard, or with lockyard-stat, opens its statistics by this; the
-        // preload library does so anyway.
-        environment.push(("LOCKYARD_STAT", "1".into()));
+        // preload library does so anyway. Under `run` the user may say no.
+        let refused = purpose == Purpose::Run && std::env::var_os("LOCKYARD_STAT").is_some_and(|value| value == "0");
+        environment.push(("LOCKYARD_STAT", if refused { "0" } else { "1" }.into()));
         Ok(Self { program: program.clone(), arguments: arguments.to_vec(), environment, library })
     }
 

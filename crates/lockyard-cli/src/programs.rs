@@ -9,6 +9,7 @@ use lockyard_work::Replay;
 
 use crate::failure::{Failure, plain};
 use crate::progress;
+use crate::report::numbers;
 
 /// The first bytes of a file and of its text.
 const FILE: &[u8] = b"LYREC";
@@ -126,6 +127,10 @@ fn recognised(flag: &str, path: &str, bytes: &[u8]) -> Result<Option<Recording>,
     };
     if recording.dropped > 0 {
         progress::say(&format!("lockyard: note: {path}: {} windows were lost while recording", recording.dropped));
+    }
+    if recording.missing > 0 {
+        let threads = numbers::count(recording.missing as usize, "thread");
+        progress::say(&format!("lockyard: note: {path}: {threads} not recorded: what follows is of the others"));
     }
     Ok(Some(recording))
 }

@@ -20,9 +20,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
+use lockyard_segment::layout::LENGTH;
 use lockyard_segment::{self as segment, Reader, Sample};
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
+use rustix::process::{Resource, Signal, getrlimit};
 
 use crate::elf;
 use crate::failure::{Failure, plain};
@@ -85,7 +87,25 @@ pub(crate) fn check_room() -> Result<(), Failure> {
 }
 
 fn no_room() -> Option<String> {
-    no_room_in(Path::new(SHARED_MEMORY))
+    no_room_in(Path::new(SHARED_MEMORY)).or_else(|| too_long(getrlimit(Resource::Fsize).current))
+}
+
+/// Whether a file of statistics is longer than the `limit` of this process, and what it starts.
+fn too_long(limit: Option<u64>) -> Option<String> {
+    limit.is_some_and(|limit| limit < LENGTH as u64).then(|| {
+        let length = LENGTH.div_ceil(1 << 20);
+        format!(
+            "files are limited to less (ulimit -f) than the {length} MiB that statistics seem to have; raise the limit"
+        )
+    })
+}
+
+/// The same of memory. Most is never used, and how much the program needs besides is not known.
+fn too_large(limit: Option<u64>) -> Option<String> {
+    limit.map(|limit| {
+        let (length, limit) = (LENGTH.div_ceil(1 << 20), limit >> 20);
+        format!("statistics take {length} MiB of addresses, and memory is limited to {limit} MiB (ulimit -v); raise the limit")
+    })
 }
 
 fn no_room_in(folder: &Path) -> Option<String> {
@@ -107,7 +127,11 @@ fn no_room_in(folder: &Path) -> Option<String> {
 
 /// Why the processes of `session` told nothing, if the reason is not in them.
 pub(crate) fn refused(session: u32) -> Option<String> {
-    Reader::refused_of_session(session).first().map(ToString::to_string).or_else(no_room)
+    Reader::refused_of_session(session)
+        .first()
+        .map(ToString::to_string)
+        .or_else(no_room)
+        .or_else(|| too_large(getrlimit(Resource::As).current))
 }
 
 /// What is known of a process that told nothing.
@@ -192,6 +216,14 @@ impl Unseen<'_> {
                     _ => "in an unknown way".to_owned(),
                 };
                 format!("it ended before main, {how}; its own messages say why")
+            }
+            // No sandbox allows what it does not know of.
+            Some(status) if status.signal() == Some(Signal::SYS.as_raw()) => {
+                "signal SIGSYS ended it: it shut itself in a sandbox that forbids a system call, perhaps one that counting makes"
+                    .to_owned()
+            }
+            Some(status) if status.signal().is_some() => {
+                format!("signal {} ended it before a lock was counted", status.signal().unwrap_or(0))
             }
             _ if self.sample.is_none() => {
                 "the preload library was not in it, or it changed its user or its environment; start the process that takes the locks itself"

@@ -50,6 +50,20 @@ fn a_program_without_the_library_is_told_from_one_that_took_no_lock() {
     assert!(!line.contains("it took no"), "{line}");
 }
 
+/// The kernel ended the program: a file of statistics seems to be longer than its limit.
+#[test]
+fn a_limit_of_file_sizes_ends_no_program() {
+    for (command, code, said) in [("run", 0, None), ("stat", 1, Some("(ulimit -f)"))] {
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f 100; exec \"$@\"", "sh"]).arg(cargo_bin!("lockyard")).arg(command).arg("--");
+        let limited = limited.arg(program("unseen", "")).arg("units").env("LOCKYARD_PRELOAD", library());
+        let Output { status, stderr, .. } = limited.output().expect("the shell runs");
+        let line = String::from_utf8(stderr).expect("UTF-8");
+        assert_eq!(status.code(), Some(code), "{command}: {line}");
+        assert!(said.is_none_or(|said| line.contains(said)), "{command}: {line}");
+    }
+}
+
 /// `/proc/self/maps` is empty then.
 #[test]
 fn places_have_names_when_the_first_thread_has_ended() {

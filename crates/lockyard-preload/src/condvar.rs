@@ -102,11 +102,9 @@ impl CondObject {
                 self.generation.store(if to == OURS { fork::generation() } else { 0 }, Relaxed);
                 self.rest.iter().chain(&self.more).for_each(|word| word.store(0, Relaxed));
                 self.flags.store(flags & GIVEN | to, Release);
+                return Linux::end_window();
             }
             Linux::end_window();
-            if mine {
-                return;
-            }
             Linux::wait_window(|| (self.flags.load(Acquire) & CHANGING == 0).then_some(()));
         }
     }

@@ -158,6 +158,8 @@ pub struct Recording {
     pub windows: Vec<Window>,
     /// Windows that were lost because nobody took them in time.
     pub dropped: u64,
+    /// Threads that were not recorded.
+    pub missing: u64,
 }
 
 #[cfg(test)]
@@ -223,6 +225,7 @@ mod tests {
             locks,
             windows,
             dropped: draws.below(3),
+            missing: draws.below(2),
         }
     }
 

@@ -46,7 +46,8 @@ use lockyard::platform::linux::Linux;
 use crate::callers::{self, Caller};
 use crate::histogram::bucket;
 use crate::layout::{DEPTH, HELD, Held, MADE, ThreadPage, state};
-use crate::writer::{self, tally};
+use crate::process;
+use crate::writer::tally;
 
 /// A time is known.
 const TIMED: u64 = 1 << 63;
@@ -229,7 +230,7 @@ fn end_of_hold(page: &ThreadPage, caller: Option<Caller>, since: u64) {
         record.tally.hold_ns.fetch_add(ns, Relaxed);
         if greatest(&record.tally.hold_max, ns) && ns >= LONG {
             record.holder.store(page.thread.load(Relaxed), Relaxed);
-            writer::name_of_caller(&record.name);
+            process::name_of_caller(&record.name);
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -109,6 +109,14 @@ impl<const N: usize> Text<N> {
         self.0.iter().enumerate().all(|(index, byte)| byte.load(Relaxed) == text.get(index).copied().unwrap_or(0))
     }
 
+    /// The text, in `place`.
+    pub(crate) fn copy_to<'a>(&self, place: &'a mut [u8; N]) -> &'a [u8] {
+        for (to, from) in place.iter_mut().zip(&self.0) {
+            *to = from.load(Relaxed);
+        }
+        place.split(|byte| *byte == 0).next().unwrap_or(&[])
+    }
+
     pub(crate) fn copy_from(&self, other: &Self) {
         for (to, from) in self.0.iter().zip(&other.0) {
             to.store(from.load(Relaxed), Relaxed);
@@ -155,6 +163,8 @@ pub struct Header {
     pub recorded: AtomicU32,
     /// Threads that could not be recorded: there was no tape for them.
     pub unrecorded: AtomicU32,
+    /// Threads that have got a page, one after the other.
+    pub started: AtomicU32,
     /// Which locks were chosen, for people.
     pub locks: Text<128>,
     /// How often which reason made the C library serve.
@@ -209,6 +219,12 @@ pub struct Tally {
     pub hold_ns: AtomicU64,
     /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: AtomicU64,
+    /// How long threads that held one waited for other locks meanwhile.
+    pub within_ns: AtomicU64,
+    /// The longest such wait, and its [caller](crate::Caller).
+    pub within_max: AtomicU64,
+    /// See `within_max`.
+    pub within: AtomicU64,
     /// Waits by [class of time](crate::histogram).
     pub waits: [AtomicU64; BUCKETS],
     /// Hold times, likewise.
@@ -269,6 +285,8 @@ pub struct ThreadPage {
     pub waited_parks: AtomicU64,
     /// How often it asked for the lock to be kept for it.
     pub waited_handoffs: AtomicU64,
+    /// The [caller](crate::Caller) of a lock that the thread held meanwhile, or 0.
+    pub waited_within: AtomicU64,
     /// The [caller](crate::Caller) of the wait under way, or 0.
     pub waiting: AtomicU64,
     /// Since when, nanoseconds of the monotonic clock. 0: not yet, the thread sleeps at a condition

@@ -94,6 +94,7 @@ mod holds;
 pub mod layout;
 mod life;
 mod memory;
+mod moved;
 pub mod places;
 mod process;
 pub mod reader;
@@ -111,14 +112,14 @@ pub use callers::Caller;
 pub use classes::Class;
 pub use holds::{acquired_plainly, released_plainly};
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
+pub use moved::{acquired_after, awaited, awake, idle};
 pub use reader::Reader;
 pub use recorder::Recorder;
 pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
-    Holder, Waiting, acquired, acquired_after, acquired_on, acquired_past_others, acquired_unheld, awaited, awake,
-    class, class_at, contended, contended_by, idle, joined, page, refused, released, released_on, releasing,
-    releasing_on,
+    Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, contended,
+    contended_by, joined, page, refused, released, released_on, releasing, releasing_on,
 };
 pub use writer::{
     Fallback, Parents, Refused, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw,

@@ -10,9 +10,10 @@ use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, OFlags, RawDir, Uid, chownat, fstat, stat, unlinkat};
 use rustix::io::{Errno, pread, read};
 use rustix::mm::{Advice, madvise};
+use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, capabilities, capabilities_secure_bits};
 
-use crate::layout::{Header, MAGIC, PAGE};
+use crate::layout::{Header, MAGIC, PAGE, Text};
 
 /// Where the names are.
 pub(crate) const FOLDER: &CStr = c"/dev/shm";
@@ -221,6 +222,28 @@ pub(crate) fn populate(page: *mut u8, pages: usize) -> Result<(), Errno> {
 /// Whether `process` (0: nobody) is there.
 pub(crate) fn alive(process: u32) -> bool {
     process != 0 && began(process).is_some()
+}
+
+/// Whether a file may have so many bytes. Beyond its limit the kernel would end the process.
+pub(crate) fn may_be_long(length: u64) -> Result<(), Errno> {
+    let limit = getrlimit(Resource::Fsize).current;
+    if limit.is_some_and(|limit| limit < length) { Err(Errno::FBIG) } else { Ok(()) }
+}
+
+/// The calling thread's name, as the kernel has it.
+pub(crate) fn name_of_caller(name: &Text<16>) {
+    let mut bytes = [0u8; 16];
+    // SAFETY: room for a name.
+    if unsafe { libc::prctl(libc::PR_GET_NAME, bytes.as_mut_ptr()) } == 0 {
+        name.set(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
+    }
+}
+
+/// Whether this process's user may look at what `user` has: only if they are the same, or this is
+/// root.
+pub(crate) fn permitted(user: u32) -> bool {
+    let me = rustix::process::geteuid();
+    me.is_root() || me.as_raw() == user
 }
 
 #[cfg(test)]

@@ -11,12 +11,13 @@ use crate::callers::{self, Caller};
 use crate::histogram::bucket;
 use crate::holds;
 use crate::layout::{
-    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, Held, LENGTH, PAGE, Shared, ThreadPage, VERSION, WITH_DEADLINE,
+    CALLERS, CALLERS_OF_A_PAGE, CallerRecord, EVENTS, Held, LENGTH, PAGE, Shared, Tally, ThreadPage, VERSION,
+    WITH_DEADLINE,
 };
 use crate::memory::Memory;
 use crate::process;
 use crate::refusal::Refusal;
-use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting};
+use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting, Within};
 use crate::told::{self, UnderWay};
 
 /// A segment. Stays readable when the process has ended and its name is gone.
@@ -88,9 +89,11 @@ impl Reader {
         let (file, own_name) = match (process::open_for_reader(process, flags), owner) {
             (Ok(found), _) => found,
             (Err(Errno::NOENT), None) => return Err(Refusal::NoProcess(process)),
-            (Err(Errno::NOENT), Some(user)) if !permitted(user) => return Err(Refusal::OtherUser { process, user }),
+            (Err(Errno::NOENT), Some(user)) if !process::permitted(user) => {
+                return Err(Refusal::OtherUser { process, user });
+            }
             (Err(Errno::NOENT), Some(_)) => return Err(Refusal::NoSegment(process)),
-            (Err(Errno::ACCESS | Errno::PERM), Some(user)) if permitted(user) => {
+            (Err(Errno::ACCESS | Errno::PERM), Some(user)) if process::permitted(user) => {
                 return Err(Refusal::OtherUser { process, user: 0 });
             }
             (Err(Errno::ACCESS | Errno::PERM), Some(user)) => return Err(Refusal::OtherUser { process, user }),
@@ -98,7 +101,7 @@ impl Reader {
             (Err(error), _) => return Err(system(error)),
         };
         let found = rustix::fs::fstat(&file).map_err(system)?;
-        if !permitted(found.st_uid) {
+        if !process::permitted(found.st_uid) {
             return Err(Refusal::OtherUser { process, user: found.st_uid });
         }
         // A file that another user has put there is none to believe, nor one that an earlier
@@ -194,6 +197,7 @@ impl Reader {
                 waiting: Waiting::default(),
                 counts: Counts::read(&record.tally, self.acquired(index)),
                 callers: Vec::new(),
+                within: self.within(&record.tally),
             };
             if reset != 0 {
                 let before = &shared.class_baselines[index].0;
@@ -240,6 +244,7 @@ impl Reader {
             locks: header.locks.get(),
             seconds: now.saturating_sub(reset.max(header.opened_ns.load(Relaxed))) as f64 / 1e9,
             threads: self.pages().count().saturating_sub(1) as u32,
+            started: header.started.load(Relaxed),
             private: header.private.load(Relaxed),
             events,
             fallbacks,
@@ -321,6 +326,14 @@ impl Reader {
     }
 
     /// Where `caller` is, if it has a record.
+    /// The longest wait for another lock of a thread that held one whose tally this is.
+    fn within(&self, tally: &Tally) -> Option<Within> {
+        let caller = Caller::from_raw(tally.within.load(Relaxed))?;
+        let inner = &self.shared().classes[caller.class().index()];
+        let (kind, name, site) = (inner.kind.get(), inner.name.get(), inner.site.load(Relaxed));
+        Some(Within { ns: tally.within_max.load(Relaxed), kind, name, site, place: self.place(caller) })
+    }
+
     fn place(&self, caller: Caller) -> Place {
         let shared = self.shared();
         let real = shared.header.callers.load(Acquire);
@@ -409,13 +422,6 @@ fn place(record: &CallerRecord) -> Place {
     // The file is whole once there is a place.
     let place = record.place.load(Acquire);
     Place { file: if place == 0 { String::new() } else { record.file.get() }, place }
-}
-
-/// Whether this process's user may look at what `user` has: only if they are the same, or this is
-/// root.
-fn permitted(user: u32) -> bool {
-    let me = rustix::process::geteuid();
-    me.is_root() || me.as_raw() == user
 }
 
 fn version(file: impl rustix::fd::AsFd) -> u32 {

@@ -4,7 +4,11 @@
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::histogram::{self, BUCKETS};
-use crate::layout::{CallerTally, Tally};
+use crate::layout::Tally;
+
+mod caller;
+
+pub use caller::CallerSample;
 
 /// What a process has counted.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +21,8 @@ pub struct Sample {
     pub seconds: f64,
     /// Threads that have a page; a page may have had several threads, one after the other.
     pub threads: u32,
+    /// Threads that have had one, in the life of the process; 0: not known.
+    pub started: u32,
     /// Threads whose counts are not here: there was no memory for them.
     pub private: u32,
     /// Lock events by name.
@@ -85,78 +91,6 @@ pub struct Hold {
     pub ns: u64,
 }
 
-/// What a piece of code that takes locks of a class has waited, and has made others wait.
-#[derive(Debug, Clone, Default)]
-pub struct CallerSample {
-    /// The code.
-    pub place: Place,
-    /// Whether it takes the lock together with others.
-    pub shared: bool,
-    /// Waits that began here.
-    pub waits: u64,
-    /// Their time, in nanoseconds.
-    pub wait_ns: u64,
-    /// The longest.
-    pub wait_max: u64,
-    /// Acquisitions here for whose release others waited.
-    pub holds: u64,
-    /// Their hold time, in nanoseconds.
-    pub hold_ns: u64,
-    /// The longest.
-    pub hold_max: u64,
-    /// The kernel's name of the thread that held longest; 0: unknown, or not for a millisecond.
-    pub holder: u32,
-    /// That thread's name.
-    pub name: String,
-}
-
-impl CallerSample {
-    pub(crate) fn words(tally: &CallerTally) -> [&AtomicU64; 6] {
-        let CallerTally { waits, wait_ns, wait_max, holds, hold_ns, hold_max } = tally;
-        [waits, wait_ns, wait_max, holds, hold_ns, hold_max]
-    }
-
-    pub(crate) fn read(&mut self, tally: &CallerTally) {
-        let Self { waits, wait_ns, wait_max, holds, hold_ns, hold_max, .. } = self;
-        let fields = [waits, wait_ns, wait_max, holds, hold_ns, hold_max];
-        fields.into_iter().zip(Self::words(tally)).for_each(|(field, word)| *field = word.load(Relaxed));
-    }
-
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.shared == other.shared && self.place == other.place
-    }
-
-    /// What was counted between `earlier` and this. The longest times are of all time where
-    /// anything was counted: they are not known by time.
-    #[must_use]
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
-        let mut later = self.clone();
-        later.waits = self.waits.saturating_sub(earlier.waits);
-        later.wait_ns = self.wait_ns.saturating_sub(earlier.wait_ns);
-        later.holds = self.holds.saturating_sub(earlier.holds);
-        later.hold_ns = self.hold_ns.saturating_sub(earlier.hold_ns);
-        later.wait_max = self.wait_max.min(later.wait_ns);
-        later.hold_max = self.hold_max.min(later.hold_ns);
-        if self.hold_max == earlier.hold_max {
-            // The thread that is known for it held before.
-            (later.holder, later.name) = (0, String::new());
-        }
-        later
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.waits = self.waits.wrapping_add(other.waits);
-        self.wait_ns = self.wait_ns.wrapping_add(other.wait_ns);
-        self.wait_max = self.wait_max.max(other.wait_max);
-        self.holds = self.holds.wrapping_add(other.holds);
-        self.hold_ns = self.hold_ns.wrapping_add(other.hold_ns);
-        if other.hold_max > self.hold_max {
-            self.hold_max = other.hold_max;
-            (self.holder, self.name) = (other.holder, other.name.clone());
-        }
-    }
-}
-
 /// What a lock class has counted.
 #[derive(Debug, Clone, Default)]
 pub struct ClassSample {
@@ -173,6 +107,23 @@ pub struct ClassSample {
     pub counts: Counts,
     /// The code that takes them, where somebody had to wait.
     pub callers: Vec<CallerSample>,
+    /// The longest wait for another lock of a thread that held one of these.
+    pub within: Option<Within>,
+}
+
+/// A wait for a lock of another class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Within {
+    /// How long, in nanoseconds.
+    pub ns: u64,
+    /// Of which class, as in [`ClassSample`].
+    pub kind: String,
+    /// Likewise.
+    pub name: String,
+    /// Likewise.
+    pub site: u64,
+    /// Where.
+    pub place: Place,
 }
 
 /// Who waits for locks of a class at a moment.
@@ -202,6 +153,9 @@ impl ClassSample {
     pub(crate) fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.waiting.add(other.waiting);
+        if other.within.as_ref().map(|within| within.ns) > self.within.as_ref().map(|within| within.ns) {
+            self.within.clone_from(&other.within);
+        }
         for caller in &other.callers {
             match self.callers.iter_mut().find(|known| known.is_same(caller)) {
                 Some(known) => known.add(caller),
@@ -245,6 +199,8 @@ pub struct Counts {
     pub hold_ns: u64,
     /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: u64,
+    /// How long threads that held one waited for other locks meanwhile.
+    pub within_ns: u64,
     /// Waits by [class of time](crate::histogram).
     pub waits: Vec<u64>,
     /// Hold times, likewise.
@@ -265,6 +221,7 @@ impl Default for Counts {
             wait_max: 0,
             hold_ns: 0,
             hold_max: 0,
+            within_ns: 0,
             waits: vec![0; BUCKETS],
             holds: vec![0; BUCKETS],
         }
@@ -274,13 +231,15 @@ impl Default for Counts {
 impl Counts {
     /// The single words of a tally, in the order of [`Counts::fields`].
     pub(crate) fn words(tally: &Tally) -> impl Iterator<Item = &AtomicU64> {
-        let Tally { contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, .. } = tally;
-        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max].into_iter()
+        let Tally { contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, .. } = tally;
+        let Tally { hold_ns, hold_max, within_ns, .. } = tally;
+        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, within_ns].into_iter()
     }
 
-    fn fields(&mut self) -> [&mut u64; 9] {
-        let Self { contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, .. } = self;
-        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max]
+    fn fields(&mut self) -> [&mut u64; 10] {
+        let Self { contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, .. } = self;
+        let (hold_ns, hold_max, within_ns) = (&mut self.hold_ns, &mut self.hold_max, &mut self.within_ns);
+        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, within_ns]
     }
 
     pub(crate) fn read(tally: &Tally, acquired: u64) -> Self {
@@ -398,6 +357,7 @@ impl Sample {
     pub fn add(&mut self, other: &Self) {
         self.seconds = self.seconds.max(other.seconds);
         self.threads += other.threads;
+        self.started = self.started.wrapping_add(other.started);
         self.private = self.private.wrapping_add(other.private);
         for (sums, more) in [(&mut self.events, &other.events), (&mut self.fallbacks, &other.fallbacks)] {
             for (name, count) in more {

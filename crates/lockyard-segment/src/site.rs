@@ -1,15 +1,20 @@
 //! Where in which file a piece of code is: what an address means to people, and after the process
 //! has ended.
 //!
-//! Read from `/proc/thread-self/maps`, with system calls and the stack alone: a lock may be waited
-//! for while this runs, by the loader or an allocator. The file of the whole process is empty once
-//! its first thread has ended.
+//! The C library knows, from version 2.35 on, and says it without a lock or a system call, which a
+//! sandbox might forbid (`_dl_find_object`). Else, and for what was loaded by a relative path, it
+//! is read from `/proc/thread-self/maps`, with system calls and the stack alone: a lock may be
+//! waited for while this runs, by the loader or an allocator. (The file of the whole process is
+//! empty once its first thread has ended.)
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 use lockyard::platform::linux::file::File;
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, readlinkat_raw};
 use rustix::io::read;
+
+use crate::layout::Text;
 
 /// A file, and a place in it as `addr2line -e FILE` counts.
 pub(crate) struct Site {
@@ -34,8 +39,70 @@ impl Site {
     }
 }
 
+/// The C library's function, or null: it has none, or [`ask_ahead`] was not called.
+static FIND: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+/// The file of the program, which has no name there; empty: unknown, or too long.
+static PROGRAM: Text<LONGEST> = Text::new();
+
+/// Asks the C library and the system what is needed later.
+pub(crate) fn ask_ahead() {
+    // SAFETY: a name. The loader's lock is taken here, and not in a lock's path.
+    let find = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
+    let mut path = [0; LONGEST];
+    if let Ok(length) = readlinkat_raw(CWD, c"/proc/self/exe", &mut path[..])
+        && length < LONGEST
+    {
+        PROGRAM.set(&path[..length]);
+    }
+    FIND.store(find, Release);
+}
+
+/// What the C library says of the object in which `address` is: `struct dl_find_object`, of which
+/// later versions use more of `reserved`.
+#[repr(C)]
+struct Found {
+    flags: u64,
+    begin: usize,
+    end: usize,
+    object: *const Loaded,
+    rest: [u64; 12],
+}
+
+/// The beginning of a `struct link_map`.
+#[repr(C)]
+struct Loaded {
+    bias: usize,
+    name: *const c_char,
+}
+
+/// As [`locate`], by the C library.
+fn known(address: usize) -> Option<Site> {
+    type Find = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
+    let find = FIND.load(Acquire);
+    if find.is_null() {
+        return None;
+    }
+    // SAFETY: that function.
+    let find: Find = unsafe { core::mem::transmute(find) };
+    let mut found = Found { flags: 0, begin: 0, end: 0, object: core::ptr::null(), rest: [0; 12] };
+    // SAFETY: any address; a place with room.
+    if unsafe { find(core::ptr::without_provenance_mut(address), &raw mut found) } != 0 || found.object.is_null() {
+        return None;
+    }
+    // SAFETY: what has been found stays as long as the code at `address`, which is in use.
+    let (bias, name) = unsafe { ((*found.object).bias, CStr::from_ptr((*found.object).name)) };
+    let mut program = [0; LONGEST];
+    let path = if name.is_empty() { PROGRAM.copy_to(&mut program) } else { name.to_bytes() };
+    (path.first() == Some(&b'/')).then(|| Site::new(path, address - bias))
+}
+
 /// What `address`, in this process's code, is. `None`: code without a file.
 pub(crate) fn locate(address: usize) -> Option<Site> {
+    known(address).or_else(|| mapped(address))
+}
+
+/// The same, by the kernel.
+fn mapped(address: usize) -> Option<Site> {
     const MAPS: &CStr = c"/proc/thread-self/maps";
     let maps = File::open(MAPS, OFlags::RDONLY).ok()?;
     // Where the file of the lines at hand begins in memory, and whether its header can be read
@@ -152,6 +219,28 @@ mod tests {
         let elsewhere = Site::new as fn(&[u8], usize) -> Site as usize;
         let other = locate(elsewhere).expect("as well");
         assert_eq!(address.abs_diff(elsewhere), site.place.abs_diff(other.place));
+    }
+
+    /// It read files in a lock's path, which a sandbox may forbid.
+    #[test]
+    fn the_c_library_says_the_same_as_the_kernel() {
+        ask_ahead();
+        let here = locate as fn(usize) -> Option<Site> as usize;
+        let library = libc::getpid as *const () as usize;
+        // SAFETY: a name.
+        let libc = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc_usable_size".as_ptr()) }.addr();
+        for address in [here, library, libc] {
+            let Some(known) = known(address) else {
+                assert!(FIND.load(Relaxed).is_null(), "{address:#x} is known");
+                continue;
+            };
+            let mapped = mapped(address).unwrap();
+            // (One may have gone through links.)
+            let last = |site: &Site| site.path().rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec);
+            assert_eq!((last(&known), known.place), (last(&mapped), mapped.place));
+        }
+        let local = 0;
+        assert!(known(core::ptr::from_ref(&local).addr()).is_none());
     }
 
     const FIRST_ENDS: &str = "LOCKYARD_TEST_FIRST_ENDS";

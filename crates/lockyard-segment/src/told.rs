@@ -7,18 +7,18 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
-use lockyard::condvar::Moved;
 use lockyard::event::Event;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard::platform::linux::threads::{self, WAKING, WOKEN};
+use lockyard::platform::linux::threads::{self, WOKEN};
 
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
-use crate::holds::{AWAITED, acquired_plainly, ends, forget, greatest, held_so_far, is_plain};
-use crate::holds::{mark, mark_noted, note, released_plainly, timed};
-use crate::layout::{ASLEEP, ThreadPage, UNSEEN, WITH_DEADLINE};
+use crate::holds::{AWAITED, acquired_plainly, ends, forget, greatest, is_plain};
+use crate::holds::{mark, note, released_plainly, timed};
+use crate::layout::{ASLEEP, ThreadPage, WITH_DEADLINE};
+use crate::process;
 use crate::search;
 use crate::tape;
 use crate::writer::{self, mine, tally};
@@ -150,13 +150,21 @@ fn release(page: &ThreadPage, lock: usize) {
 
 /// Puts the thread's last wait into its class's tally, and its caller's.
 #[cold]
-fn settle(page: &ThreadPage) {
+pub(crate) fn settle(page: &ThreadPage) {
     let Some(caller) = Caller::from_raw(page.waited.swap(0, Relaxed)) else { return };
     let ns = page.waited_ns.load(Relaxed);
     if let Some(record) = callers::record(caller) {
         record.tally.waits.fetch_add(1, Relaxed);
         record.tally.wait_ns.fetch_add(ns, Relaxed);
         greatest(&record.tally.wait_max, ns);
+    }
+    if let Some(outer) = Caller::from_raw(page.waited_within.swap(0, Relaxed)).and_then(|outer| tally(outer.class())) {
+        outer.within_ns.fetch_add(ns, Relaxed);
+        if ns > outer.within_max.load(Relaxed) {
+            // (Another thread's may come between: either is a long one.)
+            outer.within_max.store(ns, Relaxed);
+            outer.within.store(caller.raw(), Relaxed);
+        }
     }
     let Some(tally) = tally(caller.class()) else { return };
     tally.contended.fetch_add(1, Relaxed);
@@ -183,75 +191,15 @@ pub fn refused(caller: impl Into<Caller>, lock: usize) {
     }
 }
 
-/// The calling thread has released the lock at `lock`, and sleeps at a condition variable until it
-/// is moved into the queue of that lock ([`awaited`]) or takes it itself. When it runs again it is
-/// [`awake`].
-#[cold]
-pub fn idle(caller: impl Into<Caller>, lock: usize) {
-    if let Some(page) = mine() {
-        let caller = caller.into();
-        callers::record(caller);
-        page.waking.store(page.events[WAKING].load(Relaxed), Relaxed);
-        begins(page, caller, lock, (0, 0));
-    }
-}
-
 /// The calling thread waits for `lock`, since when, and for which thread.
-fn begins(page: &ThreadPage, caller: Caller, lock: usize, (since, holder): (u64, u64)) {
+pub(crate) fn begins(page: &ThreadPage, caller: Caller, lock: usize, (since, holder): (u64, u64)) {
     if page.name.is(b"") {
-        writer::name_of_caller(&page.name);
+        process::name_of_caller(&page.name);
     }
     page.waiting_since.store(since, Relaxed);
     page.waiting_for.store(holder, Relaxed);
     page.waiting_lock.store(lock as u64, Relaxed);
     page.waiting.store(caller.raw(), Release);
-}
-
-/// A thread that is [`idle`] waits from now on for its mutex: of those that hold it, as a rule
-/// the calling thread.
-#[inline]
-pub fn awaited(moved: Moved) {
-    if writer::watched()
-        && let Some(page) = mine()
-    {
-        moves(page, moved);
-    }
-}
-
-#[cold]
-fn moves(page: &ThreadPage, Moved { mutex, waiter }: Moved) {
-    let holder = if mark_noted(page, mutex) { Ok(page) } else { search::holder(mutex) };
-    let held_by = match holder {
-        Ok(page) => page.thread.load(Relaxed),
-        Err(others) => {
-            if others {
-                UNSEEN
-            } else {
-                0
-            }
-        }
-    };
-    // The waiter sleeps: the words are this thread's until it has moved it. In a handler of a
-    // signal the waiter may wait for another lock meanwhile.
-    let is_idle = |page: &&ThreadPage| {
-        let (lock, since) = (page.waiting_lock.load(Relaxed), page.waiting_since.load(Relaxed));
-        lock == mutex as u64 && since == 0
-    };
-    let Some(waiter) = writer::known_page(waiter).filter(is_idle) else { return };
-    waiter.waiting_for.store(held_by | ASLEEP, Relaxed);
-    waiter.held_before.store(held_so_far(mutex).load(Relaxed), Relaxed);
-    waiter.waiting_since.store(Linux::now(), Release);
-}
-
-/// The calling thread, which was [`idle`], runs again: it takes the lock next, or waits in its
-/// queue.
-#[cold]
-pub fn awake() {
-    let Some(page) = mine().filter(|page| page.waiting.load(Relaxed) != 0) else { return };
-    match page.waiting_since.load(Relaxed) {
-        0 => page.waiting.store(0, Relaxed),
-        _ => page.waiting_for.store(page.waiting_for.load(Relaxed) & !ASLEEP, Relaxed),
-    }
 }
 
 /// A wait that goes on, as a reader finds it.
@@ -277,40 +225,6 @@ pub(crate) fn under_way(page: &ThreadPage, now: u64) -> Option<UnderWay> {
     let (is_asleep, woken) = (held_by & ASLEEP != 0, page.events[WOKEN].load(Relaxed));
     let until = if is_asleep && woken >= since { woken } else { now };
     Some(UnderWay { caller, lock, since, until, held_by, is_asleep })
-}
-
-/// A wait this short is not worth its count: the thread that ended it was about to release the
-/// lock, as a thread that signals does.
-const BRIEF_NS: u64 = 5_000;
-
-/// The calling thread has taken the lock at `lock`, into whose queue another had put it at `since`,
-/// asleep, and is [awake]. It has waited for the lock as long as that was held meanwhile. The rest
-/// was the way to a CPU: its own, or that of a thread before it in the queue. `others` still wait.
-#[cold]
-pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others: bool) {
-    let Some(page) = mine() else { return };
-    let (caller, now) = (caller.into(), Linux::now());
-    page.waiting.store(0, Relaxed);
-    tape::asked(page, caller, lock);
-    let waking = page.events[WAKING].load(Relaxed).saturating_sub(page.waking.load(Relaxed));
-    let held = match page.waiting_for.load(Relaxed) & UNSEEN {
-        0 => held_so_far(lock).load(Relaxed).saturating_sub(page.held_before.load(Relaxed)),
-        _ => u64::MAX,
-    };
-    let ns = now.saturating_sub(since).saturating_sub(waking).min(held);
-    let waited = ns >= BRIEF_NS;
-    if waited {
-        if page.waited.load(Relaxed) != 0 {
-            settle(page);
-        }
-        callers::record(caller);
-        page.waited_ns.store(ns, Relaxed);
-        page.waited_parks.store(1, Relaxed);
-        page.waited_handoffs.store(0, Relaxed);
-        page.waited.store(caller.raw(), Relaxed);
-    }
-    let awaited = if others { AWAITED } else { 0 };
-    note(page, caller, lock, (others || waited).then_some(timed(now) | awaited));
 }
 
 /// The thread that holds a lock, as far as the lock knows.
@@ -402,6 +316,8 @@ impl Waiting {
         page.waited_ns.store(now.saturating_sub(self.since), Relaxed);
         page.waited_parks.store(parks().wrapping_sub(self.parks), Relaxed);
         page.waited_handoffs.store(handoffs().wrapping_sub(self.handoffs), Relaxed);
+        let outer = page.depth().checked_sub(1).map_or(0, |last| page.held[last].caller.load(Relaxed));
+        page.waited_within.store(outer, Relaxed);
         page.waited.store(self.caller.raw(), Relaxed);
         now
     }

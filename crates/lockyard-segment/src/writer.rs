@@ -29,6 +29,7 @@ use crate::layout::{
     CLASSES, FALLBACKS, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION,
 };
 use crate::process::{self, populate};
+use crate::site;
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -109,6 +110,7 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
         return Ok(());
     }
     LOCKS.set(locks);
+    site::ask_ahead();
     // SAFETY: a text of the program's start. Read once, before threads that might change it; the
     // answer is not kept.
     RECORDED.store(u32::from(!unsafe { libc::getenv(c"LOCKYARD_RECORD".as_ptr()) }.is_null()), Relaxed);
@@ -143,10 +145,11 @@ fn open_now() -> Result<(), Refused> {
 }
 
 fn make() -> Result<(), Refused> {
+    let file = |error: Errno| Refused::File(error.raw_os_error());
+    process::may_be_long(LENGTH as u64).map_err(file)?;
     process::sweep();
     let me = rustix::process::getpid().as_raw_pid() as u32;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-    let file = |error: Errno| Refused::File(error.raw_os_error());
     let made = process::open(me, flags).or_else(|error| {
         // This very process's, of the program it was before exec; or of one long gone.
         if error == Errno::EXIST {
@@ -388,6 +391,7 @@ fn find_mine() -> Option<&'static ThreadPage> {
         return None;
     };
     PAGE_OF_THREAD.set(page);
+    shared.header.started.fetch_add(1, Relaxed);
     let thread = threads::kernel_id_of_caller();
     page.begin_anew(thread, shared.header.recorded.load(Relaxed) != 0);
     PAGES[thread as usize % PAGES.len()].store(u64::from(thread) << 32 | u64::from(slot), Relaxed);
@@ -431,15 +435,6 @@ fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
     // SAFETY: inside the mapping, aligned, nothing but atomics. A caller that looks inside has
     // seen that it is real.
     unsafe { &*place.cast::<ThreadPage>() }
-}
-
-/// The calling thread's name, as the kernel has it.
-pub(crate) fn name_of_caller(name: &Text<16>) {
-    let mut bytes = [0u8; 16];
-    // SAFETY: room for a name.
-    if unsafe { libc::prctl(libc::PR_GET_NAME, bytes.as_mut_ptr()) } == 0 {
-        name.set(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
-    }
 }
 
 /// An object was left to the C library, for `reason`.

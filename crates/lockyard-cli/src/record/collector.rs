@@ -208,14 +208,17 @@ impl<W: Write + Commit> Collector<W> {
     }
 
     /// Ends the file, in which places have the names that `symbols` knows; `cut` windows ended
-    /// early.
-    pub(super) fn finish(mut self, cut: u64, symbols: &Symbols) -> Summary {
+    /// early, and threads were left out.
+    pub(super) fn finish(mut self, cut: u64, unrecorded: u32, symbols: &Symbols) -> Summary {
         self.close();
         let (mut writer, mut failed) = (self.writer, self.failed);
         for (number, class) in self.classes.iter().enumerate() {
             if failed.is_none() {
                 failed = writer.name(number as u32, &name(class, Some(symbols))).err();
             }
+        }
+        if failed.is_none() {
+            failed = writer.missing(unrecorded.into()).err();
         }
         // A file without its end is readable as well.
         let ended = if failed.is_none() { writer.end(cut) } else { Ok(writer.give_up()) };

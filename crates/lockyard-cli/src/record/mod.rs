@@ -249,7 +249,7 @@ impl Recording {
     fn finish(self, recorded: &Recorded, symbols: &Symbols) -> Result<(), Failure> {
         let cut = self.recorders.iter().map(Recorder::cut).fold(0, u64::saturating_add);
         let unrecorded = self.recorders.iter().map(Recorder::unrecorded).fold(0, u32::saturating_add);
-        let summary = self.collector.finish(cut, symbols);
+        let summary = self.collector.finish(cut, unrecorded, symbols);
         let path = recorded.out.path().display();
         let mut text = format!(
             "lockyard: wrote {path}: {} of {} in {}\n",

@@ -39,6 +39,10 @@ pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> Str
         let lost = numbers::count(recording.dropped as usize, "window");
         let _ = writeln!(out, "<p class=\"notice\">{lost} were cut short: nobody took them in time.</p>");
     }
+    if recording.missing > 0 {
+        let threads = numbers::count(recording.missing as usize, "thread");
+        let _ = writeln!(out, "<p class=\"notice\">{threads} not recorded: this page is of the others.</p>");
+    }
     let bar = Divided { label: "all threads".to_owned(), parts: shares_of_time(recording, summary) };
     let _ = writeln!(
         out,

@@ -5,6 +5,7 @@
 //! | a thread still holds it, and most of the loss are waits for that one | look at what it does |
 //! | the same, and no thread is seen that holds it | that, and that its holder may have ended |
 //! | a [storm] of tries in vain | wait in place of trying |
+//! | its holders [wait for another lock](elsewhere) for half of the time that others wait for them | that lock |
 //! | holds that others waited for last [`SLOW`] on average, not the usual ones | the work outside |
 //! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
 //! | most of the waiting is that of readers | write less often, or publish a copy |
@@ -112,6 +113,9 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
             numbers::grouped(counts.refused),
         );
     }
+    if let Some(said) = elsewhere(facts, class, &holds) {
+        return said;
+    }
     let (readers, all) = (readers_wait(class), counts.wait_ns);
     if let Some(said) = slow(&holds, counts, readers) {
         return said;
@@ -149,6 +153,26 @@ fn readers_wait(class: &ClassSample) -> u64 {
 fn crowd(facts: &Facts<'_>) -> String {
     let threads = numbers::count(facts.sample.threads as usize, "thread");
     format!("{threads} share {}", numbers::count(facts.cpus, "CPU"))
+}
+
+/// Where holders wait for another lock while others wait for them: what helps there helps here.
+fn elsewhere(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<String> {
+    let within = class.within.as_ref()?;
+    let awaited: u64 = holds.callers.iter().map(|caller| caller.hold_ns).sum();
+    if 2 * class.counts.within_ns < awaited.max(1) {
+        return None;
+    }
+    let is_it =
+        |other: &&ClassSample| (&other.kind, &other.name, other.site) == (&within.kind, &within.name, within.site);
+    let inner = facts.sample.classes.iter().find(is_it).filter(|inner| !std::ptr::eq(*inner, class))?;
+    let from = holders(inner)
+        .first()
+        .map_or_else(String::new, |top| format!(", which is held from {}", facts.symbols.line(&top.place)));
+    Some(format!(
+        "Its holders wait meanwhile for {} in {}{from}: look at that lock first.",
+        facts.label(inner),
+        facts.symbols.line(&within.place),
+    ))
 }
 
 /// Where the holds for which others wait are slow.

@@ -40,8 +40,10 @@ pub(crate) struct Extent {
 pub(crate) fn render(what: &str, facts: &Facts<'_>, look: Look, extent: Extent) -> String {
     let sample = facts.sample;
     let mut out = format!("{}\n\n", look.bold(&verdict::verdict(facts)));
-    let mut head =
-        vec![format!("{} s", numbers::three(sample.seconds)), numbers::count(sample.threads as usize, "thread")];
+    let mut head = vec![
+        format!("{} s", numbers::three(sample.seconds)),
+        numbers::count(sample.threads.max(sample.started) as usize, "thread"),
+    ];
     if !sample.locks.is_empty() {
         head.push(sample.locks.clone());
     }

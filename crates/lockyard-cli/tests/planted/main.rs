@@ -119,6 +119,22 @@ fn a_contended_spinlock_is_named() {
     assert!(report.contains(&format!("spinlock of {}", place("main", "cursor"))), "{report}");
 }
 
+/// The lock around it was blamed, whose holders do nothing but wait.
+#[test]
+fn the_lock_that_holders_of_another_wait_for_is_named() {
+    let parts = [
+        "Locks cost this program ".to_owned(),
+        format!("asked for in {}", place("visitor", "visitor")),
+        format!(
+            "Its holders wait meanwhile for mutex of {} in {}",
+            place("visitor", "inner"),
+            place("visitor", "inner")
+        ),
+        format!("which is held from {}: look at that lock first.", place("cashier", "cashier")),
+    ];
+    told("nested", &parts);
+}
+
 #[test]
 fn starving_readers_are_named() {
     let parts = [

@@ -143,6 +143,33 @@ __attribute__((noinline)) static void *strider(void *nothing)
     return nothing;
 }
 
+// Threads take a lock, and in it another one, which one thread holds asleep.
+static pthread_mutex_t entrance = PTHREAD_MUTEX_INITIALIZER, vault = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((noinline)) static void *visitor(void *nothing)
+{
+    while (!stop) {
+        pthread_mutex_lock(&entrance); // MARK visitor
+        pthread_mutex_lock(&vault); // MARK inner
+        count++;
+        pthread_mutex_unlock(&vault);
+        pthread_mutex_unlock(&entrance);
+    }
+    return nothing;
+}
+
+__attribute__((noinline)) static void *cashier(void *nothing)
+{
+    for (int round = 0; round < 40; round++) {
+        pthread_mutex_lock(&vault); // MARK cashier
+        nap(10000);
+        pthread_mutex_unlock(&vault);
+        nap(1000);
+    }
+    stop = 1;
+    return nothing;
+}
+
 // A writer leaves the readers hardly a moment.
 __attribute__((noinline)) static void *reader(void *nothing)
 {
@@ -248,6 +275,8 @@ int main(int words, char **word)
         pthread_spin_init(&cursor, PTHREAD_PROCESS_PRIVATE); // MARK cursor
         run(stepper, FEW, strider, 1);
     }
+    else if (!strcmp(what, "nested"))
+        run(visitor, FEW, cashier, 1);
     else if (!strcmp(what, "readers"))
         run(reader, FEW, writer, 1);
     else if (!strcmp(what, "daemon"))

@@ -18,6 +18,7 @@
 //! | 5 end | windows that were dropped |
 //! | 6 name | number of a class, its name from here on |
 //! | 7 cost | what an event of a lock cost the program, ns |
+//! | 8 missing | threads that were not recorded |
 //!
 //! A class stands before its locks, a lock before the first window that names it. A file without
 //! its end was cut off; a block whose checksum is wrong ends the reading. What stands before is
@@ -39,6 +40,7 @@ const WINDOW: u32 = 4;
 const END: u32 = 5;
 const NAME: u32 = 6;
 const COST: u32 = 7;
+const MISSING: u32 = 8;
 
 /// Where a file stops to be readable. What was read before is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +64,7 @@ impl Recording {
         self.classes.iter().for_each(|one| class(&mut out, one));
         self.locks.chunks(1 << 16).for_each(|some| locks(&mut out, some));
         self.windows.iter().for_each(|one| window(&mut out, one));
+        missing(&mut out, self.missing);
         end(&mut out, self.dropped);
         out
     }
@@ -135,6 +138,11 @@ impl Recording {
                 payload.is_read()?;
                 self.event_ns = event_ns;
             }
+            MISSING => {
+                let missing = payload.number()?;
+                payload.is_read()?;
+                self.missing = missing;
+            }
             END => {
                 let dropped = payload.number()?;
                 payload.is_read()?;
@@ -202,6 +210,15 @@ pub(super) fn locks(out: &mut Vec<u8>, classes: &[u32]) {
     let mut payload = Vec::new();
     classes.iter().for_each(|&class| number(&mut payload, class.into()));
     block(out, LOCKS, &payload);
+}
+
+/// Nothing, if there are none.
+pub(super) fn missing(out: &mut Vec<u8>, threads: u64) {
+    if threads > 0 {
+        let mut payload = Vec::new();
+        number(&mut payload, threads);
+        block(out, MISSING, &payload);
+    }
 }
 
 pub(super) fn end(out: &mut Vec<u8>, dropped: u64) {

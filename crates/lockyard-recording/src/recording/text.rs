@@ -7,6 +7,7 @@
 //! machine 2x Example CPU
 //! cost 40                          what an event of a lock cost the program, ns
 //! dropped 3                        windows that were lost
+//! missing 2                        threads that were not recorded
 //! class mutex src/items.cc:40      classes are numbered from 0, in order
 //! lock 0                           a lock of class 0; locks are numbered from 0, in order
 //! class condition src/queue.cc:9   or semaphore, in place of mutex, rwlock or spin
@@ -45,7 +46,7 @@ impl Recording {
                 let _ = writeln!(out, "{name} {value}");
             }
         }
-        for (name, value) in [("cost", self.event_ns), ("dropped", self.dropped)] {
+        for (name, value) in [("cost", self.event_ns), ("dropped", self.dropped), ("missing", self.missing)] {
             if value > 0 {
                 let _ = writeln!(out, "{name} {value}");
             }
@@ -109,6 +110,7 @@ impl Recording {
             "machine" => self.machine = rest.to_owned(),
             "cost" => self.event_ns = number(rest)?,
             "dropped" => self.dropped = number(rest)?,
+            "missing" => self.missing = number(rest)?,
             "class" => {
                 let (kind, name) = rest.split_once(' ').ok_or("a class has a kind and a name")?;
                 let sort = Sort::ALL.into_iter().find(|known| known.name() == kind).ok_or_else(|| {

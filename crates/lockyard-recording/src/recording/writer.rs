@@ -67,6 +67,16 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&block)
     }
 
+    /// Says that so many threads were not recorded.
+    ///
+    /// # Errors
+    /// As `out`'s.
+    pub fn missing(&mut self, threads: u64) -> io::Result<()> {
+        let mut block = Vec::new();
+        bytes::missing(&mut block, threads);
+        self.out.write_all(&block)
+    }
+
     /// Leaves the file without its end, after an error of `out`'s.
     pub fn give_up(self) -> W {
         self.out
@@ -113,6 +123,7 @@ mod tests {
         let second = writer.lock(b);
         writer.window(&window(2, second)).unwrap();
         writer.name(a, "store.c:88").unwrap();
+        writer.missing(4).unwrap();
         let bytes = writer.end(3).unwrap();
         let (read, damage) = Recording::from_bytes("a", &bytes).unwrap();
         let expected = Recording {
@@ -123,6 +134,7 @@ mod tests {
             locks: vec![0, 1],
             windows: vec![window(1, 0), window(2, 1)],
             dropped: 3,
+            missing: 4,
         };
         assert_eq!((&read, damage), (&expected, None));
         for cut in 0..bytes.len() {

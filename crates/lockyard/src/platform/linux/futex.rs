@@ -48,6 +48,8 @@ pub(super) fn sleep(word: &AtomicU32, ns: u64) {
 /// There may be `sleepers` threads by now: a process whose table has fewer buckets gets several for
 /// each, so that it need not ask again soon. Source: `PR_FUTEX_HASH` in prctl(2).
 pub(super) fn make_room(sleepers: u32) {
+    #[cfg(test)]
+    ASKED.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
     const SET_SLOTS: usize = 1;
     const GET_SLOTS: usize = 2;
     /// The walk past so many, in whatever buckets there are, is short.
@@ -58,6 +60,10 @@ pub(super) fn make_room(sleepers: u32) {
         syscall::futex_hash(SET_SLOTS, (4 * sleepers).next_power_of_two().min(MOST));
     }
 }
+
+/// How often [`make_room`] was called.
+#[cfg(test)]
+pub(super) static ASKED: AtomicU32 = AtomicU32::new(0);
 
 #[cfg(test)]
 mod tests {

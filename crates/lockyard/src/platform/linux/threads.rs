@@ -50,6 +50,7 @@
 //! borrows a record (`strangers`). A thread that has given its record back (`leave`) waits like
 //! that.
 
+mod claims;
 mod counts;
 pub(super) mod exit;
 mod running;
@@ -59,13 +60,13 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use std::thread_local;
 
-use rustix::process::{Pid, getpgid};
-
-use super::table::{CHUNK, Place, Table};
-use super::{Linux, epoch, futex};
+use super::table::{Place, Table};
+use super::{Linux, epoch};
 use crate::platform::atomics::AtomicU64;
 use crate::platform::thread::{Thread, ThreadId};
 
+pub use claims::make_room;
+use claims::{Owner, TRIES, fresh, search};
 use counts::{EVENTS, lend_to};
 pub use counts::{EventWords, Lender, WAKING, WOKEN, counted, lend, snapshot, take_back};
 pub(super) use counts::{count, note_sleep, note_wake};
@@ -117,9 +118,6 @@ static HIGH: AtomicU32 = AtomicU32::new(0);
 
 /// The highest name that may be claimed. Less in tests of what happens then.
 static LAST: AtomicU32 = AtomicU32::new(ThreadId::MAX_INDEX);
-
-/// Where the next search for a dead owner's slot begins.
-static CURSOR: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     // Const-initialised and without a destructor: an access is one load, at any time of the
@@ -304,31 +302,6 @@ pub fn last_name() -> u32 {
     HIGH.load(Acquire)
 }
 
-/// Maps what the next threads need when they register. For programs that are about to shut
-/// themselves in a sandbox, and for those that hook the start of threads. It may be called as often
-/// as one likes.
-pub fn make_room() {
-    grow(after(last_name() + CHUNK as u32 - 1).min(ThreadId::MAX_INDEX));
-}
-
-/// Maps the place of `name`, and tells the kernel that there will be so many sleepers.
-fn grow(name: u32) -> Option<&'static Slot> {
-    TABLE.get(name).or_else(|| {
-        futex::make_room(name);
-        TABLE.claim(name)
-    })
-}
-
-/// The name after `name`, of those that threads get.
-fn after(name: u32) -> u32 {
-    let next = name + 1;
-    if next > ThreadId::MAX_QUEUED - strangers::PLACES && next <= ThreadId::MAX_QUEUED {
-        next + strangers::PLACES
-    } else {
-        next
-    }
-}
-
 /// New records have names from `first` to `last` from now on. For tests of what happens when there
 /// are many threads.
 #[doc(hidden)]
@@ -341,7 +314,7 @@ pub fn give_names(first: u32, last: u32) {
 fn register() -> ThreadId {
     let owner = Owner { epoch: epoch::epoch(), tid: epoch::thread_id() };
     let ask = !exit::is_told();
-    let found = search(&owner, 8, ask).or_else(|| fresh(&owner)).or_else(|| search(&owner, 256, true));
+    let found = search(&owner, TRIES, ask).or_else(|| fresh(&owner)).or_else(|| search(&owner, 256, true));
     let id = found.unwrap_or(ThreadId::ANONYMOUS);
     if !id.is_anonymous() {
         lend_to(id.raw(), slot(id));
@@ -366,55 +339,6 @@ pub(super) fn leave() {
     }
 }
 
-struct Owner {
-    epoch: u32,
-    tid: u32,
-}
-
-/// Looks at up to `tries` claimed slots for one whose owner is gone. `ask`: the kernel, if the
-/// owner has not told.
-fn search(owner: &Owner, tries: u32, ask: bool) -> Option<ThreadId> {
-    let high = HIGH.load(Acquire);
-    (0..tries.min(high)).find_map(|_| {
-        let index = CURSOR.fetch_add(1, Relaxed) % high + 1;
-        let slot = TABLE.get(index)?;
-        let claim = slot.claim.load(Acquire);
-        // A lent one has no claim. A slot between `fresh` and its first claim has no owner yet, and
-        // is its finder's.
-        let gone = || claim as u32 == 0 || ask && !alive(claim as u32);
-        let reusable = claim != 0 && slot.epoch.load(Relaxed) == owner.epoch && slot.thread.is_unused() && gone();
-        (reusable && take(slot, claim, owner)).then(|| name(slot, index))
-    })
-}
-
-/// Takes the next slot that nobody has ever claimed.
-fn fresh(owner: &Owner) -> Option<ThreadId> {
-    let mut high = HIGH.load(Acquire);
-    let index = loop {
-        let next = after(high);
-        if next > LAST.load(Relaxed) {
-            return None;
-        }
-        // Before others can come by its name.
-        grow(next)?;
-        match HIGH.compare_exchange(high, next, AcqRel, Acquire) {
-            Ok(_) => break next,
-            Err(found) => high = found,
-        }
-    };
-    let slot = at(index);
-    take(slot, 0, owner).then(|| name(slot, index))
-}
-
-fn take(slot: &Slot, claim: u64, owner: &Owner) -> bool {
-    let next = (claim >> 32).wrapping_add(1) << 32 | u64::from(owner.tid);
-    let won = slot.claim.compare_exchange(claim, next, AcqRel, Relaxed).is_ok();
-    if won {
-        slot.epoch.store(owner.epoch, Release);
-    }
-    won
-}
-
 /// The record called `id`, of those that no thread gets, is a thread's of this process for a while.
 /// `None`: the kernel has no memory for it.
 pub(crate) fn borrow(id: ThreadId) -> Option<&'static Thread<Linux>> {
@@ -433,14 +357,6 @@ fn name(slot: &Slot, index: u32) -> ThreadId {
     slot.window.store(0, Relaxed);
     slot.lent.0.store(0, Relaxed);
     id
-}
-
-/// Whether the kernel knows a thread `tid`. (`getpgid` answers for any thread and has no effect.)
-fn alive(tid: u32) -> bool {
-    match Pid::from_raw(tid as i32) {
-        Some(pid) => getpgid(Some(pid)) != Err(rustix::io::Errno::SRCH),
-        None => false,
-    }
 }
 
 #[cfg(test)]
