@@ -111,7 +111,7 @@ fn a_convoy_is_named() {
 fn a_contended_spinlock_is_named() {
     let parts = [
         "Locks cost this program ".to_owned(),
-        "of that for spinlock".to_owned(),
+        "spinlock".to_owned(),
         format!("asked for in {}", place("stepper", "stepper")),
         format!("held from {} for ", place("strider", "strider")),
     ];

@@ -137,8 +137,8 @@ impl RwlockObject {
         let Some((object, kind)) = (unsafe { Self::moving(rwlock) }) else { return false };
         let holds = &thread::block().holds;
         // In a child of fork, one that waits settles before.
-        let is_settled = || object.generation.load(Acquire) == fork::generation();
-        let may = || patient && is_settled() && !holds.contains(rwlock.addr());
+        let is_settled = object.generation.load(Acquire) == fork::generation();
+        let may = patient && is_settled && !holds.contains(rwlock.addr());
         let taken = match kind {
             RwlockKind::PerCpu => object.under::<PerCpu>().read_fast(may),
             _ => object.under::<ReadMostly>().read_fast(may),
@@ -195,12 +195,12 @@ impl<Y: Form> Moving<Y> {
 
     /// A thread need not settle for that, unless it `may` wait.
     #[inline(always)]
-    fn read_fast(&self, may: impl FnOnce() -> bool) -> bool {
+    fn read_fast(&self, may: bool) -> bool {
         match self.far() {
             Some(lock) => lock.try_read_apart(may),
             None => {
                 let near = !Y::AT_ONCE && !self.near().is_locked();
-                near && self.take_to_read(RawRwSem::try_read_at_once, |far| far.try_read_apart(|| false))
+                near && self.take_to_read(RawRwSem::try_read_at_once, |far| far.try_read_apart(false))
             }
         }
     }

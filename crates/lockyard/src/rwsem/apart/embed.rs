@@ -99,13 +99,13 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     /// if it `may` wait, it changes to a counter for each CPU, in 20 µs or not: for a caller that
     /// holds nothing of the lock.
     #[inline]
-    pub fn try_read_apart(&self, may: impl FnOnce() -> bool) -> bool {
+    pub fn try_read_apart(&self, may: bool) -> bool {
         let place = self.place();
         if !place.is_open() {
             return false;
         }
         match self.try_enter(place) {
-            Entry::In(before) => before % LOOK_EVERY != 0 || !may() || self.look_round(place),
+            Entry::In(before) => before % LOOK_EVERY != 0 || !may || self.look_round(place),
             Entry::Shut => false,
             Entry::Owes => {
                 place.wake::<P>();
