@@ -381,9 +381,9 @@ void ly_read_mostly_init(struct ly_read_mostly_t *lock);
 
 /**
  * Gives back the counters that the lock has borrowed: before its memory is freed or initialised
- * again. It is then unlocked, and may be used. EBUSY: it is held; nothing was done.
+ * again. The lock may be used meanwhile, and after that. EBUSY: it is held; nothing was done.
  *
- * No other thread uses the lock. Without this call the lock keeps its counters: after 64 such
+ * Without this call the lock keeps its counters: after 32 such
  * locks in a process the readers of new ones share a line, as those of ly_rwsem_t do.
  */
 int ly_read_mostly_destroy(struct ly_read_mostly_t *lock);

@@ -20,14 +20,14 @@ pub unsafe extern "C" fn ly_read_mostly_init(lock: *mut ly_read_mostly_t) {
 }
 
 /// Gives back the counters that the lock has borrowed: before its memory is freed or initialised
-/// again. It is then unlocked, and may be used. EBUSY: it is held; nothing was done.
+/// again. The lock may be used meanwhile, and after that. EBUSY: it is held; nothing was done.
 ///
-/// No other thread uses the lock. Without this call the lock keeps its counters: after 64 such
+/// Without this call the lock keeps its counters: after 32 such
 /// locks in a process the readers of new ones share a line, as those of ly_rwsem_t do.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_read_mostly_destroy(lock: *mut ly_read_mostly_t) -> c_int {
-    // SAFETY: the C caller's promise: nobody else is at it.
-    if unsafe { Holds::lock(lock).retire() } { 0 } else { libc::EBUSY }
+    // SAFETY: the C caller's promise: a lock.
+    if unsafe { Holds::lock(lock) }.part_with_counters() { 0 } else { libc::EBUSY }
 }
 
 /// Locks for reading; waits for it. Always 0.

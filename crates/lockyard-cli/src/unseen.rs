@@ -100,9 +100,9 @@ fn too_long(limit: Option<u64>) -> Option<String> {
     })
 }
 
-/// The same of memory. Most is never used, and how much the program needs besides is not known.
+/// The same of memory, perhaps: how much the program needs besides is not known.
 fn too_large(limit: Option<u64>) -> Option<String> {
-    limit.map(|limit| {
+    limit.filter(|limit| *limit < 4 * LENGTH as u64).map(|limit| {
         let (length, limit) = (LENGTH.div_ceil(1 << 20), limit >> 20);
         format!("statistics take {length} MiB of addresses, and memory is limited to {limit} MiB (ulimit -v); raise the limit")
     })
@@ -127,11 +127,7 @@ fn no_room_in(folder: &Path) -> Option<String> {
 
 /// Why the processes of `session` told nothing, if the reason is not in them.
 pub(crate) fn refused(session: u32) -> Option<String> {
-    Reader::refused_of_session(session)
-        .first()
-        .map(ToString::to_string)
-        .or_else(no_room)
-        .or_else(|| too_large(getrlimit(Resource::As).current))
+    Reader::refused_of_session(session).first().map(ToString::to_string).or_else(no_room)
 }
 
 /// What is known of a process that told nothing.
@@ -225,10 +221,10 @@ impl Unseen<'_> {
             Some(status) if status.signal().is_some() => {
                 format!("signal {} ended it before a lock was counted", status.signal().unwrap_or(0))
             }
-            _ if self.sample.is_none() => {
+            _ if self.sample.is_none() => too_large(getrlimit(Resource::As).current).unwrap_or_else(|| {
                 "the preload library was not in it, or it changed its user or its environment; start the process that takes the locks itself"
                     .to_owned()
-            }
+            }),
             _ => {
                 let waits = self.sample.map_or(0, |sample| sample.event("sem_slowpath"));
                 let waits = match waits {

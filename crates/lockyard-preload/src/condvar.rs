@@ -92,7 +92,7 @@ impl CondObject {
             if flags & (OURS | CHANGING) == to {
                 return;
             }
-            // No child begins with an object that changes hands.
+            // A fork waits for that.
             Linux::begin_window();
             let mine = flags & CHANGING == 0
                 && self.flags.compare_exchange(flags, flags & GIVEN | CHANGING, Acquire, Relaxed).is_ok();

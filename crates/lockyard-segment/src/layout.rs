@@ -219,11 +219,11 @@ pub struct Tally {
     pub hold_ns: AtomicU64,
     /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: AtomicU64,
-    /// How long threads that held one waited for other locks meanwhile.
+    /// How long threads that held one, while others waited for it, waited for other locks.
     pub within_ns: AtomicU64,
-    /// The longest such wait, and its [caller](crate::Caller).
-    pub within_max: AtomicU64,
-    /// See `within_max`.
+    /// The last of the long ones of these waits; others make it shorter.
+    pub within_long: AtomicU64,
+    /// The [caller](crate::Caller) of that wait.
     pub within: AtomicU64,
     /// Waits by [class of time](crate::histogram).
     pub waits: [AtomicU64; BUCKETS],
@@ -285,7 +285,8 @@ pub struct ThreadPage {
     pub waited_parks: AtomicU64,
     /// How often it asked for the lock to be kept for it.
     pub waited_handoffs: AtomicU64,
-    /// The [caller](crate::Caller) of a lock that the thread held meanwhile, or 0.
+    /// The [caller](crate::Caller) of a lock that the thread held meanwhile while others waited for
+    /// that one, or 0.
     pub waited_within: AtomicU64,
     /// The [caller](crate::Caller) of the wait under way, or 0.
     pub waiting: AtomicU64,

@@ -244,7 +244,7 @@ impl Reader {
             locks: header.locks.get(),
             seconds: now.saturating_sub(reset.max(header.opened_ns.load(Relaxed))) as f64 / 1e9,
             threads: self.pages().count().saturating_sub(1) as u32,
-            started: header.started.load(Relaxed),
+            started: if reset == 0 { header.started.load(Relaxed) } else { 0 },
             private: header.private.load(Relaxed),
             events,
             fallbacks,
@@ -326,12 +326,12 @@ impl Reader {
     }
 
     /// Where `caller` is, if it has a record.
-    /// The longest wait for another lock of a thread that held one whose tally this is.
+    /// A long wait for another lock of a thread that held one whose tally this is.
     fn within(&self, tally: &Tally) -> Option<Within> {
         let caller = Caller::from_raw(tally.within.load(Relaxed))?;
         let inner = &self.shared().classes[caller.class().index()];
         let (kind, name, site) = (inner.kind.get(), inner.name.get(), inner.site.load(Relaxed));
-        Some(Within { ns: tally.within_max.load(Relaxed), kind, name, site, place: self.place(caller) })
+        Some(Within { ns: tally.within_long.load(Relaxed), kind, name, site, place: self.place(caller) })
     }
 
     fn place(&self, caller: Caller) -> Place {

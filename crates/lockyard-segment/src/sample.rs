@@ -21,7 +21,7 @@ pub struct Sample {
     pub seconds: f64,
     /// Threads that have a page; a page may have had several threads, one after the other.
     pub threads: u32,
-    /// Threads that have had one, in the life of the process; 0: not known.
+    /// Threads that have had one since the process began; 0: not known of this time.
     pub started: u32,
     /// Threads whose counts are not here: there was no memory for them.
     pub private: u32,
@@ -107,7 +107,8 @@ pub struct ClassSample {
     pub counts: Counts,
     /// The code that takes them, where somebody had to wait.
     pub callers: Vec<CallerSample>,
-    /// The longest wait for another lock of a thread that held one of these.
+    /// A long wait for another lock, of late, of a thread that held one of these while others waited
+    /// for it.
     pub within: Option<Within>,
 }
 
@@ -199,7 +200,7 @@ pub struct Counts {
     pub hold_ns: u64,
     /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: u64,
-    /// How long threads that held one waited for other locks meanwhile.
+    /// How long threads that held one, while others waited for it, waited for other locks.
     pub within_ns: u64,
     /// Waits by [class of time](crate::histogram).
     pub waits: Vec<u64>,
@@ -327,6 +328,8 @@ impl Sample {
     pub fn since(&self, earlier: &Self) -> Self {
         let mut later = self.clone();
         later.seconds -= earlier.seconds;
+        // Which of them still run is not known.
+        later.started = 0;
         for (now, then) in [(&mut later.events, &earlier.events), (&mut later.fallbacks, &earlier.fallbacks)] {
             for ((_, count), (_, before)) in now.iter_mut().zip(then) {
                 *count = count.saturating_sub(*before);

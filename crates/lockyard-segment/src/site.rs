@@ -49,7 +49,11 @@ pub(crate) fn ask_ahead() {
     // SAFETY: a name. The loader's lock is taken here, and not in a lock's path.
     let find = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
     let mut path = [0; LONGEST];
-    if let Ok(length) = readlinkat_raw(CWD, c"/proc/self/exe", &mut path[..])
+    // Without an interpreter that is the program: the loader, which was told of another one.
+    // SAFETY: a question to the C library.
+    let is_loader = unsafe { libc::getauxval(libc::AT_BASE) } == 0;
+    if !is_loader
+        && let Ok(length) = readlinkat_raw(CWD, c"/proc/self/exe", &mut path[..])
         && length < LONGEST
     {
         PROGRAM.set(&path[..length]);

@@ -160,10 +160,13 @@ pub(crate) fn settle(page: &ThreadPage) {
     }
     if let Some(outer) = Caller::from_raw(page.waited_within.swap(0, Relaxed)).and_then(|outer| tally(outer.class())) {
         outer.within_ns.fetch_add(ns, Relaxed);
-        if ns > outer.within_max.load(Relaxed) {
-            // (Another thread's may come between: either is a long one.)
-            outer.within_max.store(ns, Relaxed);
+        // (Another thread's may come between: either is a long one.)
+        let long = outer.within_long.load(Relaxed);
+        if ns >= long / 2 {
+            outer.within_long.store(ns, Relaxed);
             outer.within.store(caller.raw(), Relaxed);
+        } else {
+            outer.within_long.store(long - long / 8, Relaxed);
         }
     }
     let Some(tally) = tally(caller.class()) else { return };
@@ -316,8 +319,10 @@ impl Waiting {
         page.waited_ns.store(now.saturating_sub(self.since), Relaxed);
         page.waited_parks.store(parks().wrapping_sub(self.parks), Relaxed);
         page.waited_handoffs.store(handoffs().wrapping_sub(self.handoffs), Relaxed);
-        let outer = page.depth().checked_sub(1).map_or(0, |last| page.held[last].caller.load(Relaxed));
-        page.waited_within.store(outer, Relaxed);
+        // Of a lock for which others wait: what happens under it costs them.
+        let outer = page.depth().checked_sub(1).map(|last| &page.held[last]);
+        let outer = outer.filter(|held| held.since.load(Relaxed) & AWAITED != 0);
+        page.waited_within.store(outer.map_or(0, |held| held.caller.load(Relaxed)), Relaxed);
         page.waited.store(self.caller.raw(), Relaxed);
         now
     }

@@ -66,7 +66,7 @@ mod tests {
             pause: 16.0,
             rmw: 9.0,
             transfer: None,
-            takes,
+            takes: Some(takes),
             wake_none: 140.0,
             yield_call: 300.0,
             clock: 38.0,

@@ -268,7 +268,7 @@ fn sort(name: &str) -> Sort {
     match () {
         () if name.as_bytes() == tape::CONDITION => Sort::Condition,
         () if name.as_bytes() == tape::SEMAPHORE => Sort::Semaphore,
-        () if has(&["rwlock", "rwsem"]) => Sort::Lock(Kind::RwLock),
+        () if has(&["rwlock", "rwsem", "read_mostly", "readmostly"]) => Sort::Lock(Kind::RwLock),
         () if has(&["spin", "mcs", "ticket", "ttas"]) || name == "hq" => Sort::Lock(Kind::Spin),
         () => Sort::Lock(Kind::Mutex),
     }
@@ -291,7 +291,18 @@ mod tests {
 
     #[test]
     fn locks_of_all_libraries_are_known_by_their_names() {
-        for name in ["rwlock", "rwsem", "qrwlock", "RwSem", "RwLock", "RecursiveRwLock", "QRwLock"] {
+        for name in [
+            "rwlock",
+            "rwsem",
+            "qrwlock",
+            "read_mostly",
+            "ReadMostly",
+            "PerCpuRwSem",
+            "RwSem",
+            "RwLock",
+            "RecursiveRwLock",
+            "QRwLock",
+        ] {
             assert_eq!(sort(name), Sort::Lock(Kind::RwLock), "{name}");
         }
         for name in

@@ -45,8 +45,9 @@ pub struct Costs {
     /// A line's way from one core to another that shares its last-level cache, if there is one: see
     /// [`hand_over::way`](crate::hand_over::way).
     pub transfer: Option<f64>,
-    /// Whether a load takes over a line that its owner has written to: see [`TAKES`].
-    pub takes: bool,
+    /// Whether a load takes over a line that its owner has written to: see [`TAKES`]. `None`: there
+    /// is no such core to find out with.
+    pub takes: Option<bool>,
     /// A futex call that finds nobody to wake.
     pub wake_none: f64,
     /// `sched_yield` with nobody else to run.
@@ -142,7 +143,7 @@ fn scheduler(kernel: &str, cpus: usize) -> String {
 
 fn text(host: &Topology, costs: Option<&Costs>) -> String {
     // What `cargo run --release -p lockyard-work --example read_takes` says on an Emerald Rapids.
-    let takes = costs.map_or(host.model.contains("Intel"), |costs| costs.takes);
+    let takes = costs.and_then(|costs| costs.takes).unwrap_or_else(|| host.model.contains("Intel"));
     let typical = typical(host, takes);
     let Some(costs) = costs else { return typical };
     let mut numbers = costs.numbers();
@@ -272,7 +273,7 @@ mod tests {
             pause: 20.0,
             rmw: 9.0,
             transfer: Some(60.0),
-            takes: true,
+            takes: Some(true),
             wake_none: 200.0,
             yield_call: 500.0,
             clock: 22.0,

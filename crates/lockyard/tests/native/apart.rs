@@ -108,6 +108,49 @@ fn anybody_may_release_a_read() {
     });
 }
 
+/// A static of C++ is destroyed while detached threads go on: one that had entered in between took
+/// itself out elsewhere, and no writer came in any more.
+#[test]
+fn counters_are_given_back_while_the_lock_is_used() {
+    alone("given back", || {
+        let lock = RawApartRwSem::<Linux, Always>::new();
+        let (inside, end) = (std::sync::atomic::AtomicU32::new(0), std::sync::atomic::AtomicBool::new(false));
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        let mut parted = 0;
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (lock, inside, end) = (&lock, &inside, &end);
+                scope.spawn(move || {
+                    for round in 0_u32.. {
+                        if round % 64 == thread {
+                            lock.write_acquire();
+                            assert_eq!(inside.swap(1, relaxed), 0);
+                            inside.store(0, relaxed);
+                            // SAFETY: acquired above.
+                            unsafe { lock.write_release() };
+                            if end.load(relaxed) {
+                                return;
+                            }
+                        }
+                        lock.read_acquire();
+                        assert_eq!(inside.load(relaxed), 0);
+                        // SAFETY: acquired above.
+                        unsafe { lock.read_release() };
+                    }
+                });
+            }
+            for _ in 0..20_000 {
+                parted += u32::from(lock.is_apart() && lock.part_with_counters());
+                std::thread::yield_now();
+            }
+            end.store(true, relaxed);
+        });
+        assert!(lock.try_write_acquire(), "nobody is inside, {parted} times parted");
+        // SAFETY: acquired above.
+        unsafe { lock.write_release() };
+    });
+}
+
 /// There is room for 32 locks: the others do without, and get it when it is given back. Where a
 /// lock was dropped while it was held nobody else's readers are.
 #[test]

@@ -39,7 +39,7 @@ pub(crate) fn costs() -> Costs {
             }
         }),
         transfer: None,
-        takes: false,
+        takes: None,
         wake_none: each(2_000, {
             let word = U32::default();
             move || Linux::unpark(&word)
@@ -56,7 +56,7 @@ pub(crate) fn costs() -> Costs {
     };
     if let Some(near) = near {
         let (one, two) = (by_one_word(near), by_two_words(near));
-        costs.takes = two > TAKES * one;
+        costs.takes = Some(two > TAKES * one);
         // If the host's file is no machine the caller finds that too.
         costs.transfer = way(&costs, one).ok();
     }

@@ -233,6 +233,21 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         }
     }
 
+    /// Readers are in `sem` from now on, and the counters are given back, unless the lock is held
+    /// (`false`). It may be in use.
+    pub fn part_with_counters(&self) -> bool {
+        let taken = self.try_write_acquire();
+        if taken {
+            let place = self.place();
+            if place.is_apart() {
+                self.come_together(place);
+            }
+            // SAFETY: acquired above.
+            unsafe { self.sem.write_release() };
+        }
+        taken
+    }
+
     /// Writers are not rare: readers are in `sem` from now on.
     fn come_together(&self, place: Place) {
         P::count(Event::RwsemTogether, 1);
