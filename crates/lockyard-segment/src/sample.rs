@@ -107,8 +107,8 @@ pub struct ClassSample {
     pub counts: Counts,
     /// The code that takes them, where somebody had to wait.
     pub callers: Vec<CallerSample>,
-    /// A long wait for another lock, of late, of a thread that held one of these while others waited
-    /// for it.
+    /// A long wait for another lock, of late, of a thread that held one of these while others
+    /// waited for it.
     pub within: Option<Within>,
 }
 
