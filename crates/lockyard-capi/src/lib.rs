@@ -7,7 +7,8 @@
 //! | `site` | from which code it is told |
 //! | `deadline` | a `struct timespec` on a clock, as the end of a wait |
 //! | `calls` | the bodies of functions that take and release |
-//! | `mutex`, `cond`, `rtmutex`, `rwsem`, `read_mostly`, `semaphore`, `spin`, `qrwlock`, `lockref` | the functions, one file per lock |
+//! | `mutex`, `cond`, `rtmutex`, `semaphore`, `spin`, `lockref` | the functions, one file per lock |
+//! | `rwsem`, `read_mostly`, `qrwlock` | the same, of reader-writer locks |
 //!
 //! `include/lockyard.h` is made from these files by `cargo xtask lint --fix` (cbindgen) and checked
 //! in; its doc comments are those of the functions here, and its promises to users are in

@@ -132,6 +132,8 @@ mod tests {
     fn what_any_thread_may_release_is_no_part_of_a_deadlock() {
         let two = [thread(1, 10, &[20]), thread(2, 20, &[10])];
         assert_eq!((names_at("mutex", &two), names_at("semaphore", &two)), (vec![1, 2], vec![]));
+        // pthread's is released by its owner, liblockyard's by any thread.
+        assert_eq!((names_at("spinlock", &two), names_at("ly_spinlock", &two)), (vec![1, 2], vec![]));
     }
 
     #[test]

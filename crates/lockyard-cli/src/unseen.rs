@@ -392,5 +392,25 @@ mod tests {
             "{missing}"
         );
         assert_eq!(no_room_in(&std::env::temp_dir()), None);
+        // A limit is a reason only where it may be one.
+        let length = LENGTH as u64;
+        assert!(too_long(Some(length - 1)).is_some_and(|why| why.contains("(ulimit -f)")));
+        assert!(too_large(Some(length)).is_some_and(|why| why.contains("(ulimit -v)")));
+        assert!([None, Some(length)].into_iter().all(|limit| too_long(limit).is_none()));
+        assert!([None, Some(100 << 30)].into_iter().all(|limit| too_large(limit).is_none()));
+    }
+
+    #[test]
+    fn a_program_that_a_sandbox_ended_is_not_said_to_take_no_lock() {
+        let known = Known::default();
+        let ended = |signal: i32| {
+            let (sample, status) = (Sample { threads: 2, ..Sample::default() }, ExitStatus::from_raw(signal));
+            let unseen =
+                Unseen { sample: Some(&sample), known: &known, status: Some(status), preloaded: true, refused: None };
+            unseen.why()
+        };
+        assert!(ended(Signal::SYS.as_raw()).starts_with("signal SIGSYS ended it: it shut itself in a sandbox"));
+        assert!(ended(9).starts_with("signal 9 ended it before a lock was counted"));
+        assert!(ended(0).starts_with("it took no mutex"));
     }
 }

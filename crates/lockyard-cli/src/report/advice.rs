@@ -5,7 +5,7 @@
 //! | a thread still holds it, and most of the loss are waits for that one | look at what it does |
 //! | the same, and no thread is seen that holds it | that, and that its holder may have ended |
 //! | a [storm] of tries in vain | wait in place of trying |
-//! | its holders [wait for another lock](elsewhere) for half of the time that others wait for them | that lock |
+//! | others wait for holders that [wait for another lock](elsewhere) most of the time | that lock |
 //! | holds that others waited for last [`SLOW`] on average, not the usual ones | the work outside |
 //! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
 //! | most of the waiting is that of readers | write less often, or publish a copy |

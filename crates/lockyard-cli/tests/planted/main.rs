@@ -135,6 +135,14 @@ fn the_lock_that_holders_of_another_wait_for_is_named() {
     told("nested", &parts);
 }
 
+/// The waits of holders that nobody waited for were taken for the cause.
+#[test]
+fn what_holders_wait_for_while_nobody_waits_for_them_is_no_cause() {
+    let held = format!("held from {} for ", place("guard", "guard"));
+    let report = told("late", &["Locks cost this program ".to_owned(), held]);
+    assert!(!report.contains("Its holders wait"), "{report}");
+}
+
 #[test]
 fn starving_readers_are_named() {
     let parts = [

@@ -170,6 +170,19 @@ __attribute__((noinline)) static void *cashier(void *nothing)
     return nothing;
 }
 
+// At first one thread waits for the inner lock, and nobody for it; then threads sleep under the
+// outer one.
+__attribute__((noinline)) static void *guard(void *nothing)
+{
+    for (int round = 0; round < 20; round++) {
+        pthread_mutex_lock(&entrance); // MARK guard
+        nap(5000);
+        pthread_mutex_unlock(&entrance);
+        nap(500);
+    }
+    return nothing;
+}
+
 // A writer leaves the readers hardly a moment.
 __attribute__((noinline)) static void *reader(void *nothing)
 {
@@ -277,6 +290,10 @@ int main(int words, char **word)
     }
     else if (!strcmp(what, "nested"))
         run(visitor, FEW, cashier, 1);
+    else if (!strcmp(what, "late")) {
+        run(visitor, 1, cashier, 1);
+        run(guard, FEW, NULL, 0);
+    }
     else if (!strcmp(what, "readers"))
         run(reader, FEW, writer, 1);
     else if (!strcmp(what, "daemon"))

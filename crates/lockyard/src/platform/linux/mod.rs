@@ -33,7 +33,8 @@
 //! |---|---|---|
 //! | locks that queue by NUMA node or cache | files of sysfs | when the first of them is contended; [`topology::read_ahead`] does it before |
 //! | rt-mutexes, PI mutexes | priorities, scheduling classes, PI futexes | as they must |
-//! | one thread in 64, while there were never as many before | `mmap`, and from the 129th on `prctl(PR_FUTEX_HASH)` | at its first contended lock; [`threads::make_room`] does it before, and from the 1,024th thread on asks whether owners of records live |
+//! | one thread in 64, while there were never as many before | `mmap`, and from the 129th on `prctl(PR_FUTEX_HASH)` | at its first contended lock; [`threads::make_room`] does it before |
+//! | [`threads::make_room`], from the 1,024th thread on | whether owners of records live | there |
 //! | a thread that borrows a record of 64 that were never lent; one that runs on a CPU above 63 that the program could not use when it started | `mmap` | at a contended lock |
 //! | a child of a fork that releases an rwsem that it holds for writing and that shows readers, until it has had two threads then; a thread that starts when there is no record left | `stat` of `/proc/self/task`; whether the owners of records live | there |
 //! | a child made behind the C library's back; a C library that keeps no ids | `gettid` | at the first lock |

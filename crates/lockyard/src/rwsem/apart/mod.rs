@@ -46,6 +46,7 @@
 //! | closed | the writer leaves, else; many reads, or few caches | open, by CPU |
 //! | | the same, a quarter as many | open, by cache |
 //! | | the same, few, eight times more often than not | 0 |
+//! | | a writer leaves that gives the counters back | 0 |
 //!
 //! *Share.* A writer that leaves, or downgrades, after 64 reads (`seen`) changes the place. If none
 //! does, a reader after 256 presses: it keeps readers out of `sem` that come, and spins for 20 µs
