@@ -291,7 +291,11 @@ lockyard_segment::with_caller! {
     ) => wait_for
 }
 
-unsafe extern "C-unwind" fn wait_for(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn wait_for(
+    cond: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    caller: usize,
+) -> c_int {
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, None, caller) } {
         Some(result) => result,
@@ -311,7 +315,7 @@ lockyard_segment::with_caller! {
     ) => timedwait_for
 }
 
-unsafe extern "C-unwind" fn timedwait_for(
+pub(crate) unsafe extern "C-unwind" fn timedwait_for(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     at: *const timespec,
@@ -370,7 +374,7 @@ lockyard_segment::with_caller! {
     pub fn pthread_cond_signal(cond: *mut pthread_cond_t) => signal_for
 }
 
-unsafe extern "C" fn signal_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
+pub(crate) unsafe extern "C" fn signal_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
     Object::condition(cond, caller).tell(Kind::Signal);
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours().map(|queue| queue.signal_told(segment::awaited)) {
@@ -388,7 +392,7 @@ lockyard_segment::with_caller! {
     pub fn pthread_cond_broadcast(cond: *mut pthread_cond_t) => broadcast_for
 }
 
-unsafe extern "C" fn broadcast_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
+pub(crate) unsafe extern "C" fn broadcast_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
     Object::condition(cond, caller).tell(Kind::Broadcast);
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours().map(|queue| queue.broadcast_told(segment::awaited)) {
@@ -410,7 +414,7 @@ lockyard_segment::with_caller! {
     pub fn pthread_cond_init(cond: *mut pthread_cond_t, attributes: *const pthread_condattr_t) => init_for
 }
 
-unsafe extern "C" fn init_for(
+pub(crate) unsafe extern "C" fn init_for(
     cond: *mut pthread_cond_t,
     attributes: *const pthread_condattr_t,
     caller: usize,

@@ -28,6 +28,29 @@ macro_rules! with_caller {
     };
 }
 
+/// Another name of the C function `$target`, which so sees the same caller.
+#[macro_export]
+macro_rules! alias {
+    ($(#[$doc:meta])* $visible:vis fn $name:ident($($argument:ident: $type:ty),*) = $target:path) => {
+        $(#[$doc])*
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        #[unsafe(naked)]
+        $visible unsafe extern "C" fn $name($($argument: $type),*) -> core::ffi::c_int {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!("jmp {target}", target = sym $target);
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("b {target}", target = sym $target);
+        }
+
+        $(#[$doc])*
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        $visible unsafe extern "C" fn $name($($argument: $type),*) -> core::ffi::c_int {
+            // SAFETY: the caller's promises, passed on.
+            unsafe { $target($($argument),*) }
+        }
+    };
+}
+
 /// The instructions of [`with_caller`]: the return address goes into the register of the argument
 /// behind those named.
 #[cfg(target_arch = "x86_64")]

@@ -145,6 +145,34 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c
     unsafe { trylock_slow(mutex) }
 }
 
+/// [`pthread_mutex_lock`], of a function that has been called from `caller`.
+///
+/// # Safety
+/// As in C.
+pub(crate) unsafe fn lock_as(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+    // SAFETY: a mutex, as in C.
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.kind() == NORMAL && object.lock_fast() || object.lock_known() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { lock_next_for(mutex, caller) }
+}
+
+/// [`pthread_mutex_trylock`], likewise.
+///
+/// # Safety
+/// As in C.
+pub(crate) unsafe fn trylock_as(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+    // SAFETY: a mutex, as in C.
+    let object = unsafe { MutexObject::at(mutex) };
+    if object.kind() == NORMAL && object.lock_fast() || object.lock_known() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { trylock_for(mutex, caller) }
+}
+
 lockyard_segment::with_caller! {
     /// See `pthread_mutex_timedlock(3p)`.
     ///
@@ -154,7 +182,11 @@ lockyard_segment::with_caller! {
     pub fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) => timedlock_for
 }
 
-unsafe extern "C" fn timedlock_for(mutex: *mut pthread_mutex_t, at: *const timespec, caller: usize) -> c_int {
+pub(crate) unsafe extern "C" fn timedlock_for(
+    mutex: *mut pthread_mutex_t,
+    at: *const timespec,
+    caller: usize,
+) -> c_int {
     // SAFETY: a mutex and a time, as in C.
     match unsafe { MutexObject::at(mutex).lock(Patience::Until((libc::CLOCK_REALTIME, at)), caller) } {
         Some(result) => result,
@@ -262,7 +294,7 @@ lockyard_segment::with_caller! {
     pub fn pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) => init_for
 }
 
-unsafe extern "C" fn init_for(
+pub(crate) unsafe extern "C" fn init_for(
     mutex: *mut pthread_mutex_t,
     attributes: *const pthread_mutexattr_t,
     caller: usize,

@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use libc::{EINVAL, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+use lockyard_segment as segment;
 
 use super::RwlockObject;
 use super::lock::Lock;
@@ -71,15 +72,19 @@ calls! {
 }
 
 macro_rules! timed_calls {
-    ($($doc:literal $name:ident($($clock:ident: $type:ty)?), $default:expr, $method:ident;)*) => {$(
-        #[doc = $doc]
-        /// The time is looked at first, as in glibc.
-        ///
-        /// # Safety
-        /// As in C.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            rwlock: *mut pthread_rwlock_t, $($clock: $type,)? at: *const timespec
+    ($($doc:literal $name:ident => $for:ident($($clock:ident: $type:ty)?), $default:expr, $method:ident;)*) => {$(
+        lockyard_segment::with_caller! {
+            #[doc = $doc]
+            /// The time is looked at first, as in glibc.
+            ///
+            /// # Safety
+            /// As in C.
+            #[unsafe(no_mangle)]
+            pub fn $name(rwlock: *mut pthread_rwlock_t, $($clock: $type,)? at: *const timespec) => $for
+        }
+
+        unsafe extern "C" fn $for(
+            rwlock: *mut pthread_rwlock_t, $($clock: $type,)? at: *const timespec, caller: usize
         ) -> c_int {
             // SAFETY: a rwlock, as in C.
             let Some(object) = (unsafe { RwlockObject::ours(rwlock) }) else {
@@ -94,7 +99,7 @@ macro_rules! timed_calls {
             match unsafe { Deadline::new(clock, at) } {
                 Err(error) => error,
                 Ok(deadline) => {
-                    with_lock!(config::rwlock(), object, lock => object.$method(lock, Patience::Until(deadline), 0)).unwrap_or(EINVAL)
+                    with_lock!(config::rwlock(), object, lock => object.$method(lock, Patience::Until(deadline), caller)).unwrap_or(EINVAL)
                 }
             }
         }
@@ -105,10 +110,10 @@ macro_rules! timed_calls {
 const NAMED: clockid_t = -1;
 
 timed_calls! {
-    "See `pthread_rwlock_timedrdlock(3p)`." pthread_rwlock_timedrdlock(), libc::CLOCK_REALTIME, read;
-    "See `pthread_rwlock_timedwrlock(3p)`." pthread_rwlock_timedwrlock(), libc::CLOCK_REALTIME, write;
-    "See `pthread_rwlock_clockrdlock(3)`." pthread_rwlock_clockrdlock(clock: clockid_t), NAMED, read;
-    "See `pthread_rwlock_clockwrlock(3)`." pthread_rwlock_clockwrlock(clock: clockid_t), NAMED, write;
+    "See `pthread_rwlock_timedrdlock(3p)`." pthread_rwlock_timedrdlock => timedrdlock_for(), libc::CLOCK_REALTIME, read;
+    "See `pthread_rwlock_timedwrlock(3p)`." pthread_rwlock_timedwrlock => timedwrlock_for(), libc::CLOCK_REALTIME, write;
+    "See `pthread_rwlock_clockrdlock(3)`." pthread_rwlock_clockrdlock => clockrdlock_for(clock: clockid_t), NAMED, read;
+    "See `pthread_rwlock_clockwrlock(3)`." pthread_rwlock_clockwrlock => clockwrlock_for(clock: clockid_t), NAMED, write;
 }
 
 /// See `pthread_rwlock_unlock(3p)`. `EPERM` if nobody holds it.
@@ -169,14 +174,19 @@ unsafe extern "C" {
     fn pthread_rwlockattr_getpshared(attributes: *const pthread_rwlockattr_t, shared: *mut c_int) -> c_int;
 }
 
-/// See `pthread_rwlock_init(3p)`: glibc writes the kind and whether it is shared, and zeroes.
-///
-/// # Safety
-/// As in C.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_rwlock_init(
+lockyard_segment::with_caller! {
+    /// See `pthread_rwlock_init(3p)`: glibc writes the kind and whether it is shared, and zeroes.
+    ///
+    /// # Safety
+    /// As in C.
+    #[unsafe(no_mangle)]
+    pub fn pthread_rwlock_init(rwlock: *mut pthread_rwlock_t, attributes: *const pthread_rwlockattr_t) => init_for
+}
+
+unsafe extern "C" fn init_for(
     rwlock: *mut pthread_rwlock_t,
     attributes: *const pthread_rwlockattr_t,
+    caller: usize,
 ) -> c_int {
     let mut shared = 0;
     if !attributes.is_null() {
@@ -188,7 +198,16 @@ pub unsafe extern "C" fn pthread_rwlock_init(
     } else if config::rwlock() == RwlockKind::Glibc {
         counters::count(Fallback::Chosen);
     }
-    real!(pthread_rwlock_init(rwlock: *mut pthread_rwlock_t, attributes: *const pthread_rwlockattr_t) -> c_int)
+    let result =
+        real!(pthread_rwlock_init(rwlock: *mut pthread_rwlock_t, attributes: *const pthread_rwlockattr_t) -> c_int);
+    if result == 0
+        && segment::watched()
+        // SAFETY: a rwlock, which has just been initialised.
+        && let Some(object) = unsafe { RwlockObject::ours(rwlock) }
+    {
+        object.told(false).name(caller);
+    }
+    result
 }
 
 /// See `pthread_rwlock_destroy(3p)`. Always succeeds, as in glibc.
