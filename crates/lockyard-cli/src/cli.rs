@@ -195,7 +195,7 @@ pub(crate) struct CompareArgs {
     /// The program to compare: it runs on glibc's locks, on glibc's again (the noise), and on each
     /// --lock, in rounds that take turns, for --secs-total (60) or --rounds
     #[arg(
-        last = true,
+        trailing_var_arg = true,
         value_name = "PROGRAM",
         conflicts_with_all = ["quick", "family", "html", "sim", "seed", "allow_one_cpu"]
     )]

@@ -35,7 +35,7 @@ impl Bounds {
             if part.contains(':') {
                 self.range(part, &mut values)?;
             } else {
-                push_new(&mut values, self.number(part)?);
+                push_new(&mut values, self.entry(part)?);
             }
             if values.len() > MOST_VALUES {
                 return Err(self.refuse(format!("'{text}' is more than {MOST_VALUES} values")));
@@ -49,11 +49,20 @@ impl Bounds {
     /// # Errors
     /// One line that names the flag and what would be accepted.
     pub(crate) fn number(&self, text: &str) -> Result<u64, Failure> {
-        let value: u64 = text.trim().parse().map_err(|_| self.refuse(format!("'{text}' is not a whole number")))?;
-        if value < self.least || value > self.most {
-            let Bounds { least, most, .. } = *self;
-            let allowed = if most == u64::MAX { format!("at least {least}") } else { format!("{least} to {most}") };
-            return Err(self.refuse(format!("{value} is out of bounds ({allowed})")));
+        self.value(text).map_err(|what| Failure::usage(format!("{}: {what}; give one number", self.flag)))
+    }
+
+    /// The same of an entry of a list.
+    fn entry(&self, text: &str) -> Result<u64, Failure> {
+        self.value(text).map_err(|what| self.refuse(what))
+    }
+
+    fn value(&self, text: &str) -> Result<u64, String> {
+        let Bounds { least, most, .. } = *self;
+        let allowed = if most == u64::MAX { format!("at least {least}") } else { format!("{least} to {most}") };
+        let value: u64 = text.trim().parse().map_err(|_| format!("'{text}' is not a whole number ({allowed})"))?;
+        if value < least || value > most {
+            return Err(format!("{value} is out of bounds ({allowed})"));
         }
         Ok(value)
     }
@@ -61,13 +70,13 @@ impl Bounds {
     fn range(&self, part: &str, values: &mut Vec<u64>) -> Result<(), Failure> {
         let fields: Vec<&str> = part.split(':').collect();
         let (first, last, step) = match fields.as_slice() {
-            [first, last] => (self.number(first)?, self.number(last)?, 1),
+            [first, last] => (self.entry(first)?, self.entry(last)?, 1),
             [first, last, step] => {
                 let step: u64 = step
                     .trim()
                     .parse()
                     .map_err(|_| self.refuse(format!("the step of '{part}' is not a whole number")))?;
-                (self.number(first)?, self.number(last)?, step)
+                (self.entry(first)?, self.entry(last)?, step)
             }
             _ => return Err(self.refuse(format!("'{part}' is not a range first:last:step"))),
         };
@@ -101,9 +110,8 @@ impl Bounds {
 /// One line that names the flag and what would be accepted.
 pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<std::time::Duration, Failure> {
     let refuse = |what: &str| {
-        Failure::usage(format!(
-            "{flag}: '{text}' {what}; give a time from {least}s to {most}s, such as 500ms, 0.5 or 2s"
-        ))
+        let (least, most) = (short(least * 1e9), short(most * 1e9));
+        Failure::usage(format!("{flag}: '{text}' {what}; give a time from {least} to {most}, with its unit"))
     };
     let value = nanoseconds(text).map_err(refuse)? / 1e9;
     if !(value >= least && value <= most) {
@@ -118,10 +126,8 @@ pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<s
 /// One line that names the flag and what would be accepted.
 pub(crate) fn duration(flag: &str, text: &str, least: u64, most: u64) -> Result<std::time::Duration, Failure> {
     let refuse = |what: &str| {
-        let (least, most) = (least as f64 / 1e3, most as f64 / 1e9);
-        Failure::usage(format!(
-            "{flag}: '{text}' {what}; give a time from {least}us to {most}s, such as 500us, 10ms or 1s"
-        ))
+        let (least, most) = (short(least as f64), short(most as f64));
+        Failure::usage(format!("{flag}: '{text}' {what}; give a time from {least} to {most}, with its unit"))
     };
     let ns = nanoseconds(text).map_err(refuse)?.round();
     if !(ns >= least as f64 && ns <= most as f64) {
@@ -130,13 +136,22 @@ pub(crate) fn duration(flag: &str, text: &str, least: u64, most: u64) -> Result<
     Ok(std::time::Duration::from_nanos(ns as u64))
 }
 
+/// `ns` as a user writes it, in the largest unit of which it is one or more.
+fn short(ns: f64) -> String {
+    let unit = UNITS.into_iter().filter(|(name, _)| name.is_ascii()).rfind(|(_, unit)| ns >= *unit);
+    unit.map_or_else(|| format!("{ns}ns"), |(name, unit)| format!("{}{name}", ns / unit))
+}
+
+/// Units of time, the smallest first.
+const UNITS: [(&str, f64); 6] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
+
 /// A time as every option takes it: `500us`, `10ms`, `1s`, `2min`; a number alone is seconds.
 fn nanoseconds(text: &str) -> Result<f64, &'static str> {
-    const UNITS: [(&str, f64); 6] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 60e9), ("s", 1e9)];
     let text = text.trim();
-    let found = UNITS.into_iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+    let is_number = |number: &str| number.trim().parse::<f64>().is_ok();
+    let found = UNITS.into_iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit).filter(|n| is_number(n))?, ns)));
     let (number, unit) = found.unwrap_or((text, 1e9));
-    let value: f64 = number.trim().parse().map_err(|_| "is not a time")?;
+    let value: f64 = number.trim().parse().map_err(|_| "is not a time (such as 500us, 10ms, 1s, 2min)")?;
     Ok(value * unit)
 }
 
