@@ -67,6 +67,7 @@ mod tests {
             rmw: 9.0,
             transfer: None,
             takes: Some(takes),
+            idle_pulls: None,
             wake_none: 140.0,
             yield_call: 300.0,
             clock: 38.0,

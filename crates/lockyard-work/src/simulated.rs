@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 
 use lockyard::event::Snapshot;
-use lockyard_catalog::types;
 use lockyard_sim::report::Report;
 use lockyard_sim::{Config, Sim, Simulation, clock_ps, inside, stands_for};
 
@@ -18,7 +17,7 @@ use crate::subject::Family;
 
 mod stand_ins;
 
-use stand_ins::{BookMcs, FutexMutex, FutexRwLock, TestAndSet};
+use stand_ins::{BookMcs, FutexMutex, FutexRwLock, SleeplessSpin, TestAndSet};
 
 /// The locks that a recorded program has, as [`Machine`] has them: for a replay in
 /// which no lock is under test.
@@ -99,7 +98,7 @@ fn ask<R>(question: impl FnOnce(&Config) -> R) -> Option<R> {
 impl Machine for Sim {
     type Mutex = FutexMutex<Self>;
     type RwLock = FutexRwLock<Self>;
-    type Spin = types::ttas<Self>;
+    type Spin = SleeplessSpin<Self>;
 
     /// Thread 0 presides over a workload and locks nothing: it begins on the last CPU of the
     /// placement, and thread i on the CPU i − 1.

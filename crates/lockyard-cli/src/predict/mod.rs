@@ -42,7 +42,7 @@ const ALL: &str = "all";
 /// The most classes that the estimate from averages is printed of.
 const MOST_ESTIMATES: usize = 5;
 /// Slices that a thread has in a run, where threads share CPUs.
-const SLICES: f64 = 5.0;
+const SLICES: f64 = 8.0;
 /// Operations of a run, if nobody waited.
 const OPERATIONS: f64 = 100_000.0;
 

@@ -10,7 +10,10 @@ use crate::report::numbers;
 pub(super) const LEGEND: [(&str, &str); 3] = [
     ("progress", "CPUs that do what the program is for: its own computing, in and outside of its locks"),
     ("band", "over placements of threads, seeds, and the fewest and most lines that sections touch"),
-    ("as it is", "a futex mutex of three states, a futex rwlock or a TTAS spinlock stands for the C library's lock"),
+    (
+        "as it is",
+        "a futex mutex of three states, a futex rwlock or a spinlock that never sleeps stands for the C library's lock",
+    ),
 ];
 
 /// The columns of a curve.

@@ -48,6 +48,9 @@ pub struct Costs {
     /// Whether a load takes over a line that its owner has written to: see [`TAKES`]. `None`: there
     /// is no such core to find out with.
     pub takes: Option<bool>,
+    /// Whether a CPU that runs out of work takes a waiting thread of another at once. `None`: there
+    /// is no other.
+    pub idle_pulls: Option<bool>,
     /// A futex call that finds nobody to wake.
     pub wake_none: f64,
     /// `sched_yield` with nobody else to run.
@@ -174,6 +177,9 @@ fn text(host: &Topology, costs: Option<&Costs>) -> String {
             text += &line(key, value, unit);
         }
     }
+    if let Some(pulls) = costs.idle_pulls.map(u8::from) {
+        text += &format!("idle_pulls = {{ v = {pulls}, lo = 0, hi = 1, u = \"x\", c = \"M\" }}\n");
+    }
     if costs.wake.is_some() {
         text += "idle_watches = { v = 0, lo = 0, hi = 1, u = \"x\", c = \"M\" }\n";
     }
@@ -274,6 +280,7 @@ mod tests {
             rmw: 9.0,
             transfer: Some(60.0),
             takes: Some(true),
+            idle_pulls: Some(false),
             wake_none: 200.0,
             yield_call: 500.0,
             clock: 22.0,
@@ -284,7 +291,7 @@ mod tests {
         let measured = catalog::read("this", &text(&host, Some(&costs))).unwrap();
         let number = |path: &str| measured.quantities()[path].value;
         assert_eq!((number("clock.pause"), number("transfer.cluster"), number("os.ipi_send")), (40.0, 60.0, 4_720.0));
-        assert_eq!(number("coherence.read_takes"), 1.0);
+        assert_eq!((number("coherence.read_takes"), number("os.idle_pulls")), (1.0, 0.0));
         let parts = ["os.futex_wake_call", "os.futex_wait_entry", "os.ctx_switch"].map(number);
         assert_eq!(parts.iter().sum::<f64>(), 4_000.0);
         assert!(measured.name().contains("measured on it"));

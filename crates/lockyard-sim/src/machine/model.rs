@@ -70,6 +70,8 @@ pub(crate) struct Os {
     pub(crate) timer_slack: Ps,
     pub(crate) clock_read: Ps,
     pub(crate) tick_read: Ps,
+    /// Whether a CPU that runs out of work takes some at once, not only at a tick.
+    pub(crate) idle_pulls: bool,
     /// Whether an idle CPU leaves the task that a queue woke last where it is.
     pub(crate) buddies_stay: bool,
     /// What the timer's interrupt takes.
@@ -229,9 +231,10 @@ impl Model {
         &self.changes
     }
 
-    /// The least time that a fair task runs before another of its CPU has its turn, ns.
+    /// The least time that a fair task runs before another of its CPU has its turn, ns: slices end at
+    /// ticks.
     pub fn slice_ns(&self) -> u64 {
-        self.os.cfs_min_slice / 1_000
+        self.os.cfs_min_slice.next_multiple_of(self.os.tick.max(1)) / 1_000
     }
 
     /// A digest of everything that decides results: names a machine file's version.

@@ -281,7 +281,7 @@ impl Engine {
 
     /// Takes a waiting task from the nearest CPU that has one.
     fn pull(&mut self, cpu: u32) -> Option<u32> {
-        if self.waiting == 0 {
+        if self.waiting == 0 || !self.model.os.idle_pulls {
             return None;
         }
         let core = self.cpus[cpu as usize].core;

@@ -66,15 +66,8 @@ impl Machine for Linux {
     fn pin(index: usize) {
         static CPUS: OnceLock<Vec<usize>> = OnceLock::new();
         let cpus = CPUS.get_or_init(allowed_cpus);
-        if cpus.is_empty() {
-            return;
-        }
-        // SAFETY: an all-zero set is an empty one; CPU_SET checks its bounds, and the call only
-        // reads the set.
-        unsafe {
-            let mut set: libc::cpu_set_t = core::mem::zeroed();
-            libc::CPU_SET(cpus[index % cpus.len()], &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+        if !cpus.is_empty() {
+            run_on(&[cpus[index % cpus.len()]]);
         }
     }
 
@@ -121,6 +114,17 @@ impl Machine for Linux {
             .map_or(std::env::consts::ARCH, |(_, name)| name.trim());
         let cpus = allowed_cpus().len();
         format!("{model}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" })
+    }
+}
+
+/// The calling thread may run on `cpus` alone.
+fn run_on(cpus: &[usize]) {
+    // SAFETY: an all-zero set is an empty one; CPU_SET checks its bounds, and the call only reads
+    // the set.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
     }
 }
 

@@ -8,6 +8,8 @@
 //!   that waits: readers that come from then on sleep until it has been. This is how the C
 //!   library's rwlock of the default kind behaves, and not its algorithm, which has two futexes
 //!   more. Both cost a reader two read-modify-writes of one word.
+//! * [`SleeplessSpin`]: a waiter looks until the lock is free, then tries to take it. It never gives its
+//!   CPU away, not even to the owner: neither does the C library's.
 //! * [`TestAndSet`]: a waiter tries again after each PAUSE, and so keeps the line on its way.
 //! * [`BookMcs`]: the MCS lock as it was published (Mellor-Crummey and Scott, 1991): the owner's
 //!   node stays in the queue, and no waiter ever sleeps. Lockyard's `mcs` frees the node, for which
@@ -65,6 +67,43 @@ impl<M: Machine> FutexMutex<M> {
         if self.0.swap(0, Ordering::Release) == 2 {
             M::unpark(&self.0);
         }
+    }
+}
+
+/// A spinlock whose waiters look, and never sleep.
+#[derive(Debug)]
+pub struct SleeplessSpin<M: Platform>(M::U32);
+
+impl<M: Machine> Exclusive for SleeplessSpin<M> {
+    fn new() -> Self {
+        Self(M::U32::default())
+    }
+
+    fn with<R>(&self, section: impl FnOnce() -> R) -> R {
+        while !self.take() {
+            let free = || (self.0.load(Ordering::Relaxed) == 0).then_some(());
+            if M::spin(Patience::ns(u32::MAX), free).is_none() {
+                // One CPU: the owner runs when the scheduler lets it.
+                M::pause(64);
+            }
+        }
+        let result = section();
+        self.0.store(0, Ordering::Release);
+        result
+    }
+
+    fn try_with<R>(&self, section: impl FnOnce() -> R) -> Option<R> {
+        self.take().then(|| {
+            let result = section();
+            self.0.store(0, Ordering::Release);
+            result
+        })
+    }
+}
+
+impl<M: Machine> SleeplessSpin<M> {
+    fn take(&self) -> bool {
+        self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 }
 

@@ -14,7 +14,7 @@ use lockyard::platform::{Ordering::*, Platform, Word};
 use lockyard_sim::hand_over::way;
 use lockyard_sim::machine::host::{Costs, TAKES, Wake};
 
-use super::{allowed_cpus, compute, stamp};
+use super::{allowed_cpus, compute, run_on, stamp};
 use crate::machine::Machine;
 use crate::padded::Padded;
 
@@ -49,6 +49,7 @@ pub(crate) fn costs() -> Costs {
             black_box(std::time::Instant::now());
         }),
         hand_over: hand_over(),
+        idle_pulls: other.map(|other| idle_pulls(cpus[0], cpus[other])),
         wake: other.map(|other| {
             let ((call, short), (_, long)) = (wake_up(other, Wake::SHORT, 150), wake_up(other, Wake::LONG, 60));
             Wake { call, short, long }
@@ -218,6 +219,54 @@ fn wake_up(other: usize, idle: Duration, times: u32) -> (f64, f64) {
     both(play)[0]
 }
 
+/// Whether a CPU that runs out of work takes a waiting thread of another at once. If not, a tick
+/// hands it one later, to which it must find the CPU idle: kernels differ, and weigh it.
+///
+/// One thread naps again and again on the CPU `there`. Two compute on `here`, and may move: one of
+/// them is there after few naps, or after many.
+fn idle_pulls(here: usize, there: usize) -> bool {
+    /// A thread that has just run does not move for half a millisecond.
+    const FEW: u32 = 12;
+    const ATTEMPTS: usize = 5;
+    let attempt = |_| {
+        let (naps, may_move, moved) = (U32::default(), U32::default(), U32::default());
+        // A thread that yields has run a moment ago, whenever another looks.
+        let spin_until = |is_so: &dyn Fn() -> bool| {
+            while !is_so() {
+                spin_loop();
+            }
+        };
+        let busy = || {
+            run_on(&[here]);
+            let start = stamp::now();
+            let since = || Duration::from_nanos(stamp::now().saturating_sub(start));
+            // Both are known to the scheduler as threads that compute.
+            spin_until(&|| since() > Duration::from_millis(5));
+            run_on(&[here, there]);
+            if may_move.fetch_add(1, AcqRel) == 1 {
+                naps.store(0, Release);
+            }
+            let is_over = || moved.load(Acquire) != 0 || since() > Duration::from_millis(50);
+            spin_until(&|| Linux::cpu() as usize != here || is_over());
+            moved.store(1, Release);
+        };
+        let nap = || {
+            run_on(&[there]);
+            while moved.load(Acquire) == 0 {
+                thread::sleep(Duration::from_micros(50));
+                naps.fetch_add(1, AcqRel);
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(nap);
+            scope.spawn(busy);
+            scope.spawn(busy);
+        });
+        f64::from(naps.load(Acquire))
+    };
+    median((0..ATTEMPTS).map(attempt).collect()) <= f64::from(FEW)
+}
+
 /// What two threads return that run at the same time.
 fn both<R: Send + Copy>(play: impl Fn(u32) -> R + Sync) -> [R; 2] {
     thread::scope(|scope| {
@@ -237,7 +286,8 @@ mod tests {
 
     #[test]
     fn every_cost_is_one() {
-        let Costs { ghz, pause, rmw, transfer, takes: _, wake_none, yield_call, clock, hand_over, wake } = costs();
+        let Costs { ghz, pause, rmw, transfer, takes: _, idle_pulls: _, wake_none, yield_call, clock, hand_over, wake } =
+            costs();
         let mut all = vec![pause, rmw, wake_none, yield_call, clock, hand_over];
         all.extend(transfer);
         all.extend(wake.into_iter().flat_map(|wake| [wake.call, wake.short, wake.long]));
