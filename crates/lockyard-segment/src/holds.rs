@@ -37,6 +37,10 @@
 //! another word. The clock was read inside the hold. (A word with a time is not in use for one
 //! alone, nor is one at which a signal handler takes locks: that hold may be taken for one for
 //! which others wait.)
+//!
+//! Into a note with a time the first waiter writes no other. It puts its moment into
+//! [`ThreadPage::late_since`] first, and exchanges `since` with Release. There is one such word: if
+//! others come for two such locks at once, the first of these counts from its acquisition.
 
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -256,7 +260,7 @@ pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
     // A reader may have it several times. And of two notes, one may be of a hold that another
     // thread has ended.
     page.held[..page.depth()].iter().fold(false, |any, held| {
-        let marked = begin(held, lock);
+        let marked = begin(page, held, lock);
         if marked {
             // Its place is known from now on, should it never release the lock.
             Caller::from_raw(held.caller.load(Relaxed)).map(callers::record);
@@ -266,7 +270,7 @@ pub(crate) fn mark_noted(page: &ThreadPage, lock: usize) -> bool {
 }
 
 /// `false`: it is no hold of `lock`, or is over, or its note is elsewhere.
-fn begin(held: &Held, lock: usize) -> bool {
+fn begin(page: &ThreadPage, held: &Held, lock: usize) -> bool {
     // Others that wait may be first, so often at once.
     (0..LOOKS).any(|_| {
         let since = held.since.load(Acquire);
@@ -274,9 +278,23 @@ fn begin(held: &Held, lock: usize) -> bool {
             return false;
         }
         let time = if since & TIMED != 0 { since } else { timed(Linux::now()) };
+        if since & (TIMED | AWAITED) == TIMED {
+            page.late_since.store(Linux::now(), Relaxed);
+            page.late_lock.store(lock as u64, Relaxed);
+        }
         // Even of the same: the note may have been moved meanwhile.
-        held.since.compare_exchange(since, time | AWAITED, Relaxed, Relaxed).is_ok()
+        held.since.compare_exchange(since, time | AWAITED, Release, Relaxed).is_ok()
     })
+}
+
+/// Since when others wait for the lock with the note `held`, of the thread with `page`, which asks.
+pub(crate) fn awaited_since(page: &ThreadPage, held: &Held) -> Option<u64> {
+    let since = held.since.load(Acquire);
+    // The time of the note may be that of an acquisition for which nobody waited at first. (What an
+    // earlier hold of the lock has left is older than the note.)
+    let is_late = page.late_lock.load(Relaxed) == held.lock.load(Relaxed);
+    let late = if is_late { page.late_since.load(Relaxed) } else { 0 };
+    (since & AWAITED != 0).then(|| late.max(since & TIME))
 }
 
 /// What a note with `since` says at the moment `now`; 0: no time is known. `None`: it has been
@@ -353,7 +371,7 @@ mod tests {
         forget(&page, 0, LAST);
         assert_eq!((page.held[0].lock.load(Relaxed), page.held[0].since.load(Relaxed)), (LAST as u64 + 1, timed));
         // A waiter that has found the note before it was moved.
-        assert!(!begin(&page.held[LAST], LAST + 1));
+        assert!(!begin(&page, &page.held[LAST], LAST + 1));
         assert!(mark(&page, LAST + 1) && mark(&page, 2) && !mark(&page, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! What is where in the segment, version 8.
+//! What is where in the segment, version 11.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -30,7 +30,7 @@ use crate::histogram::BUCKETS;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -40,7 +40,9 @@ pub const CALLERS: usize = 512;
 /// Records of callers in a page.
 pub const CALLERS_OF_A_PAGE: usize = PAGE / size_of::<CallerRecord>();
 /// Locks that a thread notes as held.
-pub const HELD: usize = 36;
+pub const HELD: usize = 34;
+/// Of these, those noted of a wait because others wait for them.
+pub const OUTER: usize = 4;
 /// The longest name of a class, and path of a file; of a longer path, its last part stays.
 pub const PATH: usize = 168;
 /// Reasons to leave a lock to the C library.
@@ -285,9 +287,9 @@ pub struct ThreadPage {
     pub waited_parks: AtomicU64,
     /// How often it asked for the lock to be kept for it.
     pub waited_handoffs: AtomicU64,
-    /// The [caller](crate::Caller) of a lock that the thread held meanwhile while others waited for
-    /// that one, or 0.
-    pub waited_within: AtomicU64,
+    /// The locks that the thread held meanwhile while others waited for them, and how long these
+    /// waited so: as many as there are, then 0.
+    pub waited_within: [CallerTime; OUTER],
     /// The [caller](crate::Caller) of the wait under way, or 0.
     pub waiting: AtomicU64,
     /// Since when, nanoseconds of the monotonic clock. 0: not yet, the thread sleeps at a condition
@@ -303,6 +305,11 @@ pub struct ThreadPage {
     pub waking: AtomicU64,
     /// How long the lock had been held, while others waited, when that wait began.
     pub held_before: AtomicU64,
+    /// The address of a lock of this thread whose hold had a time when the first of others came, the
+    /// last such one. A waiter writes it.
+    pub late_lock: AtomicU64,
+    /// When it came, likewise.
+    pub late_since: AtomicU64,
     /// When the hold ends that the thread is about to end, a time as above, or 0.
     pub ending: AtomicU64,
     /// The kernel's name of the thread.
@@ -372,6 +379,16 @@ pub struct Line(pub AtomicU64);
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Events(pub [[AtomicU64; 2]; TAPE]);
+
+/// A piece of code and a time.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CallerTime {
+    /// The [caller](crate::Caller), or 0.
+    pub caller: AtomicU64,
+    /// Nanoseconds.
+    pub ns: AtomicU64,
+}
 
 /// A lock that a thread holds. Written by that thread; others change `since`.
 #[derive(Debug)]

@@ -106,6 +106,7 @@ mod site;
 pub mod tape;
 pub mod told;
 mod with_caller;
+mod within;
 pub mod writer;
 
 pub use callers::Caller;

@@ -11,7 +11,7 @@ use lockyard::platform::linux::threads::WAKING;
 use crate::callers::{self, Caller};
 use crate::holds::{AWAITED, held_so_far, mark_noted, note, timed};
 use crate::layout::{ASLEEP, ThreadPage, UNSEEN};
-use crate::told::{begins, settle};
+use crate::told::{begins, pends, settle};
 use crate::writer::{self, mine};
 use crate::{search, tape};
 
@@ -100,11 +100,7 @@ pub fn acquired_after(caller: impl Into<Caller>, lock: usize, since: u64, others
             settle(page);
         }
         callers::record(caller);
-        page.waited_ns.store(ns, Relaxed);
-        page.waited_parks.store(1, Relaxed);
-        page.waited_handoffs.store(0, Relaxed);
-        page.waited_within.store(0, Relaxed);
-        page.waited.store(caller.raw(), Relaxed);
+        pends(page, caller, (ns, now), (1, 0));
     }
     let awaited = if others { AWAITED } else { 0 };
     note(page, caller, lock, (others || waited).then_some(timed(now) | awaited));

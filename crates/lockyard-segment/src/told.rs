@@ -21,6 +21,7 @@ use crate::layout::{ASLEEP, ThreadPage, WITH_DEADLINE};
 use crate::process;
 use crate::search;
 use crate::tape;
+use crate::within;
 use crate::writer::{self, mine, tally};
 
 /// The class of locks of `kind` (at most 16 bytes) called `name` (at most 168), made by the code at
@@ -148,6 +149,15 @@ fn release(page: &ThreadPage, lock: usize) {
     }
 }
 
+/// Notes in the thread's page, for [`settle`], a wait of so many nanoseconds until `now`.
+pub(crate) fn pends(page: &ThreadPage, caller: Caller, (ns, now): (u64, u64), (parks, handoffs): (u64, u64)) {
+    page.waited_ns.store(ns, Relaxed);
+    page.waited_parks.store(parks, Relaxed);
+    page.waited_handoffs.store(handoffs, Relaxed);
+    within::note(page, ns, now);
+    page.waited.store(caller.raw(), Relaxed);
+}
+
 /// Puts the thread's last wait into its class's tally, and its caller's.
 #[cold]
 pub(crate) fn settle(page: &ThreadPage) {
@@ -158,17 +168,7 @@ pub(crate) fn settle(page: &ThreadPage) {
         record.tally.wait_ns.fetch_add(ns, Relaxed);
         greatest(&record.tally.wait_max, ns);
     }
-    if let Some(outer) = Caller::from_raw(page.waited_within.swap(0, Relaxed)).and_then(|outer| tally(outer.class())) {
-        outer.within_ns.fetch_add(ns, Relaxed);
-        // (Another thread's may come between: either is a long one.)
-        let long = outer.within_long.load(Relaxed);
-        if ns >= long / 2 {
-            outer.within_long.store(ns, Relaxed);
-            outer.within.store(caller.raw(), Relaxed);
-        } else {
-            outer.within_long.store(long - long / 8, Relaxed);
-        }
-    }
+    within::settle(page, caller);
     let Some(tally) = tally(caller.class()) else { return };
     tally.contended.fetch_add(1, Relaxed);
     tally.wait_ns.fetch_add(ns, Relaxed);
@@ -316,14 +316,8 @@ impl Waiting {
     fn ended(&self, page: &ThreadPage) -> u64 {
         let now = Linux::now();
         page.waiting.store(0, Relaxed);
-        page.waited_ns.store(now.saturating_sub(self.since), Relaxed);
-        page.waited_parks.store(parks().wrapping_sub(self.parks), Relaxed);
-        page.waited_handoffs.store(handoffs().wrapping_sub(self.handoffs), Relaxed);
-        // Of a lock for which others wait: what happens under it costs them.
-        let outer = page.depth().checked_sub(1).map(|last| &page.held[last]);
-        let outer = outer.filter(|held| held.since.load(Relaxed) & AWAITED != 0);
-        page.waited_within.store(outer.map_or(0, |held| held.caller.load(Relaxed)), Relaxed);
-        page.waited.store(self.caller.raw(), Relaxed);
+        let (parks, handoffs) = (parks().wrapping_sub(self.parks), handoffs().wrapping_sub(self.handoffs));
+        pends(page, self.caller, (now.saturating_sub(self.since), now), (parks, handoffs));
         now
     }
 
