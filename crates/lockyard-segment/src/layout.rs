@@ -1,4 +1,4 @@
-//! What is where in the segment, version 11.
+//! What is where in the segment, version 12.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -20,17 +20,18 @@
 //!
 //! [`tape`]: crate::tape
 
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use lockyard::event;
 use lockyard::platform::ThreadId;
 
 use crate::histogram::BUCKETS;
+pub use crate::text::Text;
 
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -43,6 +44,8 @@ pub const CALLERS_OF_A_PAGE: usize = PAGE / size_of::<CallerRecord>();
 pub const HELD: usize = 34;
 /// Of these, those noted of a wait because others wait for them.
 pub const OUTER: usize = 4;
+/// Places at which the holders of a class of locks wait for others that are counted apart.
+pub const INNER: usize = 4;
 /// The longest name of a class, and path of a file; of a longer path, its last part stays.
 pub const PATH: usize = 168;
 /// Reasons to leave a lock to the C library.
@@ -87,49 +90,6 @@ pub mod state {
     pub const FULL: u64 = 3;
     /// There is no tape for it.
     pub const NONE: u64 = 4;
-}
-
-/// A short text, zero-padded.
-#[derive(Debug)]
-#[repr(transparent)]
-pub struct Text<const N: usize>([AtomicU8; N]);
-
-impl<const N: usize> Text<N> {
-    pub(crate) const fn new() -> Self {
-        Self([const { AtomicU8::new(0) }; N])
-    }
-
-    /// As much of `text` as there is room for.
-    pub(crate) fn set(&self, text: &[u8]) {
-        for (index, byte) in self.0.iter().enumerate() {
-            byte.store(text.get(index).copied().unwrap_or(0), Relaxed);
-        }
-    }
-
-    /// Whether it is what [`Text::set`] makes of `text`.
-    pub(crate) fn is(&self, text: &[u8]) -> bool {
-        self.0.iter().enumerate().all(|(index, byte)| byte.load(Relaxed) == text.get(index).copied().unwrap_or(0))
-    }
-
-    /// The text, in `place`.
-    pub(crate) fn copy_to<'a>(&self, place: &'a mut [u8; N]) -> &'a [u8] {
-        for (to, from) in place.iter_mut().zip(&self.0) {
-            *to = from.load(Relaxed);
-        }
-        place.split(|byte| *byte == 0).next().unwrap_or(&[])
-    }
-
-    pub(crate) fn copy_from(&self, other: &Self) {
-        for (to, from) in self.0.iter().zip(&other.0) {
-            to.store(from.load(Relaxed), Relaxed);
-        }
-    }
-
-    /// The text; bytes that are none are replaced.
-    pub fn get(&self) -> String {
-        let bytes: Vec<u8> = self.0.iter().map(|byte| byte.load(Relaxed)).take_while(|byte| *byte != 0).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
 }
 
 /// What the segment is, and whose.
@@ -221,12 +181,9 @@ pub struct Tally {
     pub hold_ns: AtomicU64,
     /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: AtomicU64,
-    /// How long threads that held one, while others waited for it, waited for other locks.
-    pub within_ns: AtomicU64,
-    /// The last of the long ones of these waits; others make it shorter.
-    pub within_long: AtomicU64,
-    /// The [caller](crate::Caller) of that wait.
-    pub within: AtomicU64,
+    /// How long threads that held one, while others waited for it, waited for other locks: by the
+    /// code that waited, as far as there is room. See `within`.
+    pub within: [CallerTime; INNER],
     /// Waits by [class of time](crate::histogram).
     pub waits: [AtomicU64; BUCKETS],
     /// Hold times, likewise.
@@ -381,7 +338,7 @@ pub struct Line(pub AtomicU64);
 pub struct Events(pub [[AtomicU64; 2]; TAPE]);
 
 /// A piece of code and a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub struct CallerTime {
     /// The [caller](crate::Caller), or 0.

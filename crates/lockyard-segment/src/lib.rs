@@ -104,6 +104,7 @@ pub mod sample;
 mod search;
 mod site;
 pub mod tape;
+mod text;
 pub mod told;
 mod with_caller;
 mod within;

@@ -19,6 +19,7 @@ use crate::process;
 use crate::refusal::Refusal;
 use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting, Within};
 use crate::told::{self, UnderWay};
+use crate::within;
 
 /// A segment. Stays readable when the process has ended and its name is gone.
 #[derive(Debug)]
@@ -190,6 +191,7 @@ impl Reader {
         let mut known: Vec<(usize, usize)> = Vec::new();
         for index in self.classes() {
             let record = &shared.classes[index];
+            let before = (reset != 0).then(|| &shared.class_baselines[index].0);
             let mut found = ClassSample {
                 kind: record.kind.get(),
                 name: record.name.get(),
@@ -197,10 +199,9 @@ impl Reader {
                 waiting: Waiting::default(),
                 counts: Counts::read(&record.tally, self.acquired(index)),
                 callers: Vec::new(),
-                within: self.within(&record.tally),
+                within: self.within(&record.tally, before),
             };
-            if reset != 0 {
-                let before = &shared.class_baselines[index].0;
+            if let Some(before) = before {
                 found.counts = found.counts.since(&Counts::read(before, before.acquired.load(Relaxed)));
             }
             match classes.iter().position(|class| class.is_same(&found)) {
@@ -234,8 +235,7 @@ impl Reader {
                 before.read(&shared.caller_baselines[index]);
                 found = found.since(&before);
             }
-            let one = ClassSample { callers: vec![found], ..ClassSample::default() };
-            class.add(&one);
+            class.add(&ClassSample { callers: vec![found], ..ClassSample::default() });
         }
         self.pending(&mut classes, &place_of);
         let waiters = self.waiters(&mut classes, &place_of, reset, now);
@@ -325,15 +325,13 @@ impl Reader {
         indices.filter_map(|index| Some((index, Caller::from_raw(shared.callers[index].caller.load(Relaxed))?)))
     }
 
-    /// Where `caller` is, if it has a record.
-    /// A long wait for another lock of a thread that held one whose tally this is.
-    fn within(&self, tally: &Tally) -> Option<Within> {
-        let caller = Caller::from_raw(tally.within.load(Relaxed))?;
-        let inner = &self.shared().classes[caller.class().index()];
-        let (kind, name, site) = (inner.kind.get(), inner.name.get(), inner.site.load(Relaxed));
-        Some(Within { ns: tally.within_long.load(Relaxed), kind, name, site, place: self.place(caller) })
+    /// For which locks threads waited that held one whose tally this is.
+    fn within(&self, tally: &Tally, before: Option<&Tally>) -> Vec<Within> {
+        let of = |caller: Caller| (&self.shared().classes[caller.class().index()], self.place(caller));
+        within::read(tally, before).map(|(caller, ns)| Within::new(ns, of(caller))).collect()
     }
 
+    /// Where `caller` is, if it has a record.
     fn place(&self, caller: Caller) -> Place {
         let shared = self.shared();
         let real = shared.header.callers.load(Acquire);
@@ -402,6 +400,7 @@ impl Reader {
             for (words, old) in [(&now.waits, &before.waits), (&now.holds, &before.holds)] {
                 words.iter().zip(old).for_each(|(word, old)| old.store(word.load(Relaxed), Relaxed));
             }
+            within::begin_anew(now, before);
         }
         for (index, _) in self.callers() {
             let (now, before) = (&shared.callers[index].tally, &shared.caller_baselines[index]);

@@ -7,8 +7,10 @@ use crate::histogram::{self, BUCKETS};
 use crate::layout::Tally;
 
 mod caller;
+mod within;
 
 pub use caller::CallerSample;
+pub use within::Within;
 
 /// What a process has counted.
 #[derive(Debug, Clone, Default)]
@@ -107,24 +109,8 @@ pub struct ClassSample {
     pub counts: Counts,
     /// The code that takes them, where somebody had to wait.
     pub callers: Vec<CallerSample>,
-    /// A long wait for another lock, of late, of a thread that held one of these while others
-    /// waited for it.
-    pub within: Option<Within>,
-}
-
-/// A wait for a lock of another class.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Within {
-    /// How long, in nanoseconds.
-    pub ns: u64,
-    /// Of which class, as in [`ClassSample`].
-    pub kind: String,
-    /// Likewise.
-    pub name: String,
-    /// Likewise.
-    pub site: u64,
-    /// Where.
-    pub place: Place,
+    /// For which other locks threads waited that held one of these while others waited for it.
+    pub within: Vec<Within>,
 }
 
 /// Who waits for locks of a class at a moment.
@@ -154,10 +140,10 @@ impl ClassSample {
     pub(crate) fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.waiting.add(other.waiting);
-        if other.within.as_ref().map(|within| within.ns) > self.within.as_ref().map(|within| within.ns) {
-            self.within.clone_from(&other.within);
-        }
+        within::add(&mut self.within, &other.within);
         for caller in &other.callers {
+            // The longest hold of all may be one without a place in the distribution.
+            self.counts.hold_max = self.counts.hold_max.max(caller.hold_max);
             match self.callers.iter_mut().find(|known| known.is_same(caller)) {
                 Some(known) => known.add(caller),
                 None => self.callers.push(caller.clone()),
@@ -200,8 +186,6 @@ pub struct Counts {
     pub hold_ns: u64,
     /// The longest hold time known: of those, and of all that had others wait.
     pub hold_max: u64,
-    /// How long threads that held one, while others waited for it, waited for other locks.
-    pub within_ns: u64,
     /// Waits by [class of time](crate::histogram).
     pub waits: Vec<u64>,
     /// Hold times, likewise.
@@ -222,7 +206,6 @@ impl Default for Counts {
             wait_max: 0,
             hold_ns: 0,
             hold_max: 0,
-            within_ns: 0,
             waits: vec![0; BUCKETS],
             holds: vec![0; BUCKETS],
         }
@@ -233,14 +216,14 @@ impl Counts {
     /// The single words of a tally, in the order of [`Counts::fields`].
     pub(crate) fn words(tally: &Tally) -> impl Iterator<Item = &AtomicU64> {
         let Tally { contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, .. } = tally;
-        let Tally { hold_ns, hold_max, within_ns, .. } = tally;
-        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, within_ns].into_iter()
+        let Tally { hold_ns, hold_max, .. } = tally;
+        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max].into_iter()
     }
 
-    fn fields(&mut self) -> [&mut u64; 10] {
+    fn fields(&mut self) -> [&mut u64; 9] {
         let Self { contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, .. } = self;
-        let (hold_ns, hold_max, within_ns) = (&mut self.hold_ns, &mut self.hold_max, &mut self.within_ns);
-        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max, within_ns]
+        let (hold_ns, hold_max) = (&mut self.hold_ns, &mut self.hold_max);
+        [contended, gave_up, refused, parks, handoffs, wait_ns, wait_max, hold_ns, hold_max]
     }
 
     pub(crate) fn read(tally: &Tally, acquired: u64) -> Self {
@@ -338,6 +321,7 @@ impl Sample {
         for class in &mut later.classes {
             if let Some(before) = earlier.classes.iter().find(|before| before.is_same(class)) {
                 class.counts = class.counts.since(&before.counts);
+                within::since(&mut class.within, &before.within);
                 // What was waited then is not waited again: of a wait that goes on it is left out,
                 // and of one that has ended since.
                 let (now, then) = (class.waiting.sum_ns, before.waiting.sum_ns);

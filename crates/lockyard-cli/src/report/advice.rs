@@ -157,14 +157,17 @@ fn crowd(facts: &Facts<'_>) -> String {
 
 /// Where holders wait for another lock while others wait for them: what helps there helps here.
 fn elsewhere(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<String> {
-    let within = class.within.as_ref()?;
     let awaited: u64 = holds.callers.iter().map(|caller| caller.hold_ns).sum();
-    if 2 * class.counts.within_ns < awaited.max(1) {
+    let all: u64 = class.within.iter().map(|within| within.ns).sum();
+    if 2 * all < awaited.max(1) {
         return None;
     }
-    let is_it =
-        |other: &&ClassSample| (&other.kind, &other.name, other.site) == (&within.kind, &within.name, within.site);
-    let inner = facts.sample.classes.iter().find(is_it).filter(|inner| !std::ptr::eq(*inner, class))?;
+    let waits = |inner: &ClassSample| class.within.iter().filter(|within| within.is_for(inner)).collect::<Vec<_>>();
+    let time = |inner: &ClassSample| waits(inner).iter().map(|within| within.ns).sum::<u64>();
+    // For one that is not seen to cost what they waited there is nothing to look at.
+    let is_seen = |inner: &&ClassSample| 2 * inner.lost_ns() >= time(inner) && !std::ptr::eq(*inner, class);
+    let inner = facts.sample.classes.iter().max_by_key(|inner| time(inner)).filter(is_seen)?;
+    let within = waits(inner).into_iter().max_by_key(|within| within.ns)?;
     let from = holders(inner)
         .first()
         .map_or_else(String::new, |top| format!(", which is held from {}", facts.symbols.line(&top.place)));
@@ -266,7 +269,7 @@ mod tests {
     use std::time::Duration;
 
     use lockyard_segment::histogram::bucket;
-    use lockyard_segment::sample::Waiting;
+    use lockyard_segment::sample::{Place, Waiting, Within};
 
     use super::*;
     use crate::follow::Known;
@@ -274,7 +277,12 @@ mod tests {
 
     /// The advice on `class` of a program of 16 threads on 2 CPUs, after two seconds.
     fn said(class: ClassSample) -> String {
-        let sample = Sample { classes: vec![class], seconds: 2.0, threads: 16, ..Sample::default() };
+        said_of(vec![class])
+    }
+
+    /// The same on the first of `classes`.
+    fn said_of(classes: Vec<ClassSample>) -> String {
+        let sample = Sample { classes, seconds: 2.0, threads: 16, ..Sample::default() };
         let (symbols, known, thread_time) = (Symbols::default(), Known::default(), Duration::from_secs(32));
         let symbols = &symbols;
         let facts = Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols, known: &known };
@@ -332,6 +340,32 @@ mod tests {
             let text = said(class);
             assert!(!text.contains("behind"), "{text}");
         }
+    }
+
+    /// The last long wait of a holder was the one that was told of: also where all others were for
+    /// another lock, and where that one cost nothing in what is shown.
+    #[test]
+    fn the_lock_for_which_holders_waited_longest_is_named_if_it_is_seen_to_cost_that() {
+        let class = |name: &str, wait_ns| {
+            let counts = Counts { wait_ns, ..Counts::default() };
+            ClassSample { kind: "mutex".to_owned(), name: name.to_owned(), counts, ..ClassSample::default() }
+        };
+        let said = |often_lost| {
+            let within = |name: &str, ns| {
+                let (kind, name) = ("mutex".to_owned(), name.to_owned());
+                Within { ns, kind, name, site: 0, place: Place::default() }
+            };
+            let caller = CallerSample { holds: 300, hold_ns: 1_000_000_000, ..CallerSample::default() };
+            let outer = ClassSample {
+                callers: vec![caller],
+                within: vec![within("often", 500_000_000), within("last", 8_000_000), within("often", 444_000_000)],
+                ..class("outer", 4_000_000_000)
+            };
+            said_of(vec![outer, class("last", 8_000_000), class("often", often_lost)])
+        };
+        assert!(said(944_000_000).starts_with("Its holders wait meanwhile for mutex often in "));
+        let unseen = said(0);
+        assert!(!unseen.contains("Its holders wait"), "{unseen}");
     }
 
     #[test]

@@ -124,7 +124,12 @@ const COLUMNS: [Column; 16] = [
         let longest = class.counts.wait_max.max(class.waiting.longest_ns);
         time_of(longest, longest)
     }),
-    ("max hold", 0, |_, class| time_of(class.counts.hold_max, class.counts.hold_max)),
+    ("max hold", 0, |_, class| {
+        // A sample does not tell it where those are not known that had others wait.
+        let unknown = class.callers.iter().any(|caller| caller.holds > 0 && caller.hold_max == 0);
+        let longest = if unknown { 0 } else { class.counts.hold_max };
+        time_of(longest, longest)
+    }),
     ("acquired", 4, |_, class| numbers::grouped(class.counts.acquired)),
     ("contended", 5, |_, class| facts::percent(class.counts.contended_share())),
     ("wait p50", 9, |_, class| time_of(class.counts.contended, class.counts.wait(0.5))),
@@ -214,11 +219,11 @@ pub(crate) fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
     for line in lines_of(facts, class, facts::askers(class), waits).into_iter().take(MOST_CALLERS) {
         let _ = writeln!(
             out,
-            "    waited in {}: {} in {}, at most {}",
+            "    waited in {}: {} in {}{}",
             line.at,
             numbers::time(line.ns as f64),
             numbers::count(line.count as usize, "wait"),
-            numbers::time(line.longest as f64),
+            at_most(line.longest),
         );
     }
     let holds = |caller: &CallerSample| (caller.holds, caller.hold_ns, caller.hold_max);
@@ -229,13 +234,18 @@ pub(crate) fn callers(facts: &Facts<'_>, class: &ClassSample) -> String {
         };
         let _ = writeln!(
             out,
-            "    held from {}: others waited in {}, at most {}{who}",
+            "    held from {}: others waited in {}{}{who}",
             line.at,
             numbers::count(line.count as usize, "hold"),
-            numbers::time(line.longest as f64),
+            at_most(line.longest),
         );
     }
     if out.is_empty() { out } else { format!("  {}\n{out}\n", facts.label(class)) }
+}
+
+/// The longest time, if it is known.
+fn at_most(ns: u64) -> String {
+    if ns == 0 { String::new() } else { format!(", at most {}", numbers::time(ns as f64)) }
 }
 
 /// A line of code that takes locks of a class in one way: to people the places in it are one.
@@ -405,6 +415,20 @@ pub(crate) mod tests {
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
         let plain = with(&sample(), |facts| callers(facts, &class(vec![writer])));
         assert!(plain.contains("waited in code that is not known: "), "{plain}");
+    }
+
+    /// Of the time since a reset a longest hold was told of that had been before.
+    #[test]
+    fn what_is_not_known_of_the_longest_times_is_not_told() {
+        let (waits, wait_ns, hold_ns) = (2, 900_000_000, 9_000);
+        let caller = CallerSample { waits, wait_ns, holds: 3, hold_ns, ..CallerSample::default() };
+        let counts = Counts { contended: waits, wait_ns, hold_max: 77_000, ..Counts::default() };
+        let class = ClassSample { counts, callers: vec![caller], ..ClassSample::default() };
+        let sample = Sample { classes: vec![class], ..sample() };
+        let text = with(&sample, |facts| render("x", facts, LOOK, Extent { wide: false, events: false, width: None }));
+        assert!(text.starts_with("Locks cost this program"), "{text}");
+        assert!(text.contains("900 ms in 2 waits\n") && text.contains("others waited in 3 holds\n"), "{text}");
+        assert!(!text.contains("77.0") && !text.contains("up to"), "{text}");
     }
 
     #[test]

@@ -74,6 +74,7 @@ struct CallerLine {
     shared: bool,
     waits: u64,
     wait_ns: u64,
+    /// 0: not known, nor that of holds.
     wait_max_ns: u64,
     holds_awaited: u64,
     hold_ns: u64,

@@ -185,11 +185,11 @@ fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
     };
     let who = if top.holder == 0 { String::new() } else { format!(" by {}", called(top.holder, &top.name)) };
     let share = top.hold_ns as f64 / holders(class).iter().map(|caller| caller.hold_ns).sum::<u64>().max(1) as f64;
-    format!(
-        "; held{place} for {} of the time that others waited, up to {}{who}",
-        percent(share),
-        numbers::time(top.hold_max as f64)
-    )
+    let longest = match top.hold_max {
+        0 => String::new(),
+        ns => format!(", up to {}{who}", numbers::time(ns as f64)),
+    };
+    format!("; held{place} for {} of the time that others waited{longest}", percent(share))
 }
 
 fn deadlock(facts: &Facts<'_>, links: &[Link<'_>]) -> String {

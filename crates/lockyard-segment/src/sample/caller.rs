@@ -16,13 +16,13 @@ pub struct CallerSample {
     pub waits: u64,
     /// Their time, in nanoseconds.
     pub wait_ns: u64,
-    /// The longest.
+    /// The longest; 0: not known.
     pub wait_max: u64,
     /// Acquisitions here for whose release others waited.
     pub holds: u64,
     /// Their hold time, in nanoseconds.
     pub hold_ns: u64,
-    /// The longest.
+    /// The longest; 0: not known.
     pub hold_max: u64,
     /// The kernel's name of the thread that held longest; 0: unknown, or not for a millisecond.
     pub holder: u32,
@@ -46,8 +46,8 @@ impl CallerSample {
         self.shared == other.shared && self.place == other.place
     }
 
-    /// What was counted between `earlier` and this. The longest times are of all time where
-    /// anything was counted: they are not known by time.
+    /// What was counted between `earlier` and this. The longest times are known if they were longer
+    /// than any before.
     #[must_use]
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut later = self.clone();
@@ -55,11 +55,12 @@ impl CallerSample {
         later.wait_ns = self.wait_ns.saturating_sub(earlier.wait_ns);
         later.holds = self.holds.saturating_sub(earlier.holds);
         later.hold_ns = self.hold_ns.saturating_sub(earlier.hold_ns);
-        later.wait_max = self.wait_max.min(later.wait_ns);
-        later.hold_max = self.hold_max.min(later.hold_ns);
-        if self.hold_max == earlier.hold_max {
+        if self.wait_max <= earlier.wait_max {
+            later.wait_max = 0;
+        }
+        if self.hold_max <= earlier.hold_max {
             // The thread that is known for it held before.
-            (later.holder, later.name) = (0, String::new());
+            (later.hold_max, later.holder, later.name) = (0, 0, String::new());
         }
         later
     }
@@ -74,5 +75,24 @@ impl CallerSample {
             self.hold_max = other.hold_max;
             (self.holder, self.name) = (other.holder, other.name.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest of all time were told of, however short all were that were counted since.
+    #[test]
+    fn the_longest_times_since_are_not_those_before() {
+        let caller = |waits, wait_max, hold_max| {
+            let (holds, wait_ns, hold_ns) = (waits, waits * 1_000, waits * 1_000);
+            CallerSample { waits, wait_ns, wait_max, holds, hold_ns, hold_max, holder: 7, ..CallerSample::default() }
+        };
+        let before = caller(10, 500, 900);
+        let since = caller(20, 500, 900).since(&before);
+        assert_eq!((since.wait_ns, since.wait_max, since.hold_max, since.holder), (10_000, 0, 0, 0));
+        let since = caller(20, 600, 1_000).since(&before);
+        assert_eq!((since.wait_max, since.hold_max, since.holder), (600, 1_000, 7));
     }
 }
