@@ -381,7 +381,8 @@ void ly_read_mostly_init(struct ly_read_mostly_t *lock);
 
 /**
  * Gives back the counters that the lock has borrowed: before its memory is freed or initialised
- * again. The lock may be used meanwhile, and after that. EBUSY: it is held; nothing was done.
+ * again. The lock may be used meanwhile, and after that. EBUSY: it is held, some 10 ms after the
+ * call if for writing; nothing was done.
  *
  * Without this call the lock keeps its counters: after 32 such
  * locks in a process the readers of new ones share a line, as those of ly_rwsem_t do.

@@ -20,7 +20,8 @@ pub unsafe extern "C" fn ly_read_mostly_init(lock: *mut ly_read_mostly_t) {
 }
 
 /// Gives back the counters that the lock has borrowed: before its memory is freed or initialised
-/// again. The lock may be used meanwhile, and after that. EBUSY: it is held; nothing was done.
+/// again. The lock may be used meanwhile, and after that. EBUSY: it is held, some 10 ms after the
+/// call if for writing; nothing was done.
 ///
 /// Without this call the lock keeps its counters: after 32 such
 /// locks in a process the readers of new ones share a line, as those of ly_rwsem_t do.

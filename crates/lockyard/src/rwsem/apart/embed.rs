@@ -28,7 +28,7 @@
 use core::cell::Cell;
 
 use super::place::Place;
-use super::policy::{LOOK_EVERY, RETIRE_NS};
+use super::policy::LOOK_EVERY;
 use super::wait::Reads;
 use super::{Entry, Policy, READERS, RawApartRwSem};
 use crate::cancel::{GaveUp, Until};
@@ -185,10 +185,7 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     /// # Safety
     /// No thread uses the lock, but in a release that is detached.
     pub unsafe fn retire(&self) -> bool {
-        let end = P::now() + RETIRE_NS;
-        while self.sem.is_write_locked() && P::now() < end {
-            P::park(&self.shifting, self.shifting.load(Relaxed), Some(P::now() + RETIRE_NS / 100));
-        }
+        self.await_release();
         if self.is_locked() {
             return false;
         }

@@ -93,12 +93,11 @@
 //!
 //! **Tries** and timed reads may fail, though no writer is there, while a reader changes the place.
 //! A try to write that fails keeps others out for some microseconds. A reader that tries is not in
-//! `seen`, and only [`read_acquire`] changes the place without a writer.
+//! `seen`, and only `read_acquire` changes the place without a writer.
 //!
-//! [`read_acquire`]: RawApartRwSem::read_acquire
-//!
-//! **Destruction.** A reader that leaves a counter touches the lock before that only; all else as
-//! in `sem`.
+//! **Destruction.** A reader that leaves a counter touches the lock before that only. A writer that
+//! leaves opens the gate before it releases `sem`, and readers may come and go in between: counters
+//! are given back after that release, or, if it takes 10 ms, not. All else as in `sem`.
 //!
 //! **fork.** In the child, readers of other threads stay counted; one that tests as well, unless
 //! the forking thread holds the lock to write, and releases it as the only thread. A writer of

@@ -10,7 +10,7 @@ use core::marker::PhantomData;
 /// When the readers of a lock go apart, and when they come together again.
 pub trait Policy: Copy + Debug + Default + Send + Sync + 'static {
     /// Reads beside other reads, without a write, after which readers go apart. It doubles when
-    /// they have come together again.
+    /// they have come together because of writers.
     const ENOUGH: u32;
     /// With the first read.
     const AT_ONCE: bool = false;
@@ -74,5 +74,7 @@ pub(super) const ENOUGH_MOST: u32 = 1 << 20;
 pub(super) const ENOUGH_AGAIN: u32 = 8;
 /// A reader that would have a counter for each CPU waits so long for those inside, in nanoseconds.
 pub(super) const SHIFT_NS: u64 = 20_000;
-/// A lock that is destroyed waits so long for a writer to end its release, in nanoseconds.
-pub(super) const RETIRE_NS: u64 = 10_000_000;
+/// So often a lock that is destroyed looks whether a writer has ended its release.
+pub(super) const RETIRE_LOOKS: u32 = 100;
+/// Between two looks, in nanoseconds.
+pub(super) const RETIRE_NS: u64 = 100_000;

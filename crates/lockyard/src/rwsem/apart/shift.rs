@@ -220,7 +220,9 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         let so_often = if poor { so_often + 1 } else { so_often.saturating_sub(1) };
         self.poor.store(so_often, Relaxed);
         if so_often >= Y::POOR {
+            // Writers are not rare.
             self.come_together(place);
+            self.ask_later();
         } else if !place.is_by_cpu() && reads / MANY_FOR_EACH_CPU >= P::cpu_end() {
             self.split(place, true);
         } else if place.is_by_cpu() && reads / MANY_FOR_EACH_CPU * 2 < counters && P::caches() >= FEW_CACHES {
@@ -234,8 +236,9 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
     }
 
     /// Readers are in `sem` from now on, and the counters are given back, unless the lock is held
-    /// (`false`). It may be in use.
+    /// (`false`). It may be in use. One that a writer holds is looked at for some 10 ms.
     pub fn part_with_counters(&self) -> bool {
+        self.await_release();
         let taken = self.try_write_acquire();
         if taken {
             let place = self.place();
@@ -248,14 +251,25 @@ impl<P: Platform, Y: Policy> RawApartRwSem<P, Y> {
         taken
     }
 
-    /// Writers are not rare: readers are in `sem` from now on.
+    /// A writer opens the gate before it releases `sem`: the last reader may have come and gone in
+    /// between. Waits for such a writer for some 10 ms at most.
+    pub(super) fn await_release(&self) {
+        for _ in 0..RETIRE_LOOKS {
+            if !self.sem.is_write_locked() {
+                return;
+            }
+            // Not in the queue of `sem`: a release that wakes touches the lock after that.
+            P::park(&self.shifting, self.shifting.load(Relaxed), Some(P::now() + RETIRE_NS));
+        }
+    }
+
+    /// Readers are in `sem` from now on.
     fn come_together(&self, place: Place) {
         P::count(Event::RwsemTogether, 1);
         // What a reader has said late of the time before.
         self.seen.store(0, Relaxed);
         self.set_place(Place::COUNTED);
         place.give_back::<P>();
-        self.ask_later();
     }
 
     /// How many reads beside other reads are enough to go apart.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::*;
 use crate::platform::record::APART;
-use crate::rwsem::tests::machine::{BEFORE_ITS_CPU, BEHIND_AN_EXCHANGE, Tireless, meanwhile};
+use crate::rwsem::tests::machine::{BEFORE_A_SLEEP, BEFORE_ITS_CPU, BEHIND_AN_EXCHANGE, Tireless, meanwhile};
 
 /// The counters are the machine's: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -203,4 +203,41 @@ fn a_child_looks_again_where_a_writer_of_the_parent_was_about_to() {
         unsafe { lock.read_release() };
     }
     assert!(lock.try_write_acquire());
+}
+
+/// The last reader had come in by the gate that a writer opened before it released `sem`: the lock
+/// was said to be held, and kept its counters.
+#[test]
+fn counters_are_given_back_by_a_reader_that_came_before_the_end_of_a_write() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = Arc::new(Lock::new());
+    read(&lock);
+    assert!(lock.is_apart() && lock.sem.try_write_acquire());
+    // The writer is about to release `sem`.
+    read(&lock);
+    let again = lock.clone();
+    // SAFETY: on behalf of the writer.
+    meanwhile(BEFORE_A_SLEEP, move || unsafe { again.sem.write_release() });
+    assert!(lock.part_with_counters() && !lock.is_apart());
+    // Nor is it waited for for ever: it holds.
+    lock.write_acquire();
+    assert!(!lock.part_with_counters());
+    // SAFETY: acquired above.
+    unsafe { lock.write_release() };
+}
+
+/// Counters that were given back were taken for writes that are not rare: each time the lock needed
+/// twice as many reads to go apart again.
+#[test]
+fn a_lock_that_has_given_its_counters_back_goes_apart_as_soon_as_before() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = RawApartRwSem::<Tireless>::new();
+    for _ in 0..4 {
+        lock.read_acquire();
+        (0..Learned::ENOUGH).for_each(|_| read(&lock));
+        // SAFETY: acquired above.
+        unsafe { lock.read_release() };
+        write(&lock);
+        assert!(lock.is_apart() && lock.part_with_counters() && !lock.is_apart());
+    }
 }

@@ -102,13 +102,15 @@ thread_local! {
 
 /// The calling thread is stopped behind its next exchange that is followed by a fence …
 pub(crate) const BEHIND_AN_EXCHANGE: usize = 0;
-/// … or where it asks for its CPU.
+/// … or where it asks for its CPU …
 pub(crate) const BEFORE_ITS_CPU: usize = 1;
+/// … or where it goes to sleep.
+pub(crate) const BEFORE_A_SLEEP: usize = 2;
 
 type Deed = Box<dyn FnOnce()>;
 
 thread_local! {
-    static MEANWHILE: [Cell<Option<Deed>>; 2] = const { [const { Cell::new(None) }; 2] };
+    static MEANWHILE: [Cell<Option<Deed>>; 3] = const { [const { Cell::new(None) }; 3] };
 }
 
 /// While the calling thread is stopped at `place`, others do this.
@@ -156,6 +158,7 @@ unsafe impl Platform for Tireless {
     }
 
     fn park(word: &Shaken<U32>, expected: u32, deadline: Option<u64>) {
+        MEANWHILE.with(|meanwhile| meanwhile[BEFORE_A_SLEEP].take()).into_iter().for_each(|act| act());
         Linux::park(&word.0, expected, deadline);
     }
 
