@@ -34,7 +34,19 @@ pub unsafe extern "C" fn ly_read_mostly_destroy(lock: *mut ly_read_mostly_t) -> 
 /// Locks for reading; waits for it. Always 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ly_read_mostly_read_lock(lock: *mut ly_read_mostly_t) -> c_int {
-    calls::takes!(KIND, lock: ly_read_mostly_t, place(lock).shared(), try_read_acquire, read_acquire)
+    site::sited!(|site, lock: *mut ly_read_mostly_t| {
+        // SAFETY: the C caller's promise: a lock.
+        let inner = unsafe { Holds::lock(lock) };
+        watch::take(&KIND, place(lock).shared().at(site), lock, || read_at_once(inner), || inner.read_acquire());
+        0
+    })
+}
+
+/// A read that needs no wait, of one that is watched. It does what `read_acquire` does, and a try
+/// does not, so that readers go apart: statistics are of the lock as it is without them.
+fn read_at_once(lock: &<ly_read_mostly_t as Holds>::Lock) -> bool {
+    lock.meet();
+    lock.try_read_apart(true) || lock.try_read_acquire()
 }
 
 /// Locks for reading if that needs no wait. EBUSY: it does.

@@ -23,7 +23,7 @@
 //! **fork.** The embedder knows whether a thread holds the lock to write. If none does, what a
 //! thread of the parent held in `sem`, between two steps, is nobody's in the child.
 //!
-//! Only a lock with [`Policy::PAST`] has these.
+//! Only a lock with [`Policy::PAST`] has readers that enter past.
 
 use core::cell::Cell;
 
