@@ -13,7 +13,7 @@ use crate::platform::thread::ThreadId;
 /// With fewer names given nobody asks the kernel whether owners live: a sandbox may forbid it.
 const MANY: u32 = 1_024;
 
-/// How many slots a new thread looks at for one of a dead owner.
+/// How many slots a new thread looks at for one of a dead owner, and a [`reap`].
 pub(super) const TRIES: u32 = 8;
 
 /// Where the next search for a dead owner's slot begins.
@@ -42,25 +42,22 @@ fn grow(name: u32) -> Option<&'static Slot> {
     })
 }
 
-/// Looks at the slots that the next [`search`] looks at, for one that is free, or whose owner has
-/// ended and has not told: that has got it in a destructor (see `exit`), or has ended by a bare
-/// system call. Frees that.
+/// Frees the slots of owners that have ended and have not told: that have got them in a destructor
+/// (see `exit`), or have ended by a bare system call. Each call looks at the next few slots of all,
+/// so that calls made before the first of the new threads registers free some for each of them.
 fn reap() {
-    let (epoch, high, cursor) = (epoch::epoch(), HIGH.load(Acquire), CURSOR.load(Relaxed));
+    static CURSOR: AtomicU32 = AtomicU32::new(0);
+    let (epoch, high) = (epoch::epoch(), HIGH.load(Acquire));
+    let begin = CURSOR.fetch_add(TRIES, Relaxed);
     for ahead in 0..TRIES.min(high) {
-        let slot = at(cursor.wrapping_add(ahead) % high + 1);
+        let slot = at(begin.wrapping_add(ahead) % high + 1);
         let claim = slot.claim.load(Acquire);
-        if slot.epoch.load(Relaxed) != epoch || !slot.thread.is_unused() {
-            continue;
-        }
-        if claim as u32 == 0 {
-            return;
-        }
-        if !alive(claim as u32) {
+        let told = claim as u32 == 0;
+        // Last whether a lock knows it: a dead one's record does not change.
+        if !told && slot.epoch.load(Relaxed) == epoch && !alive(claim as u32) && slot.thread.is_unused() {
             // The claim of the next owner is another one.
             let free = claim & !u64::from(u32::MAX);
             let _ = slot.claim.compare_exchange(claim, free, AcqRel, Relaxed);
-            return;
         }
     }
 }
