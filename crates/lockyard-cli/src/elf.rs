@@ -11,7 +11,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-const INTERPRETER: u32 = 3;
+const LOADED: u64 = 1;
+const DYNAMIC: u64 = 2;
+const INTERPRETER: u64 = 3;
+/// Entries of a dynamic section: where the file's names are, and which is its own.
+const NAMES: u64 = 5;
+const OWN_NAME: u64 = 14;
+/// The longest name, and the largest section, that is read.
+const LONGEST: u64 = 4096;
 const SHARED_OBJECT: u16 = 3;
 /// How often a script may be a script's interpreter: the kernel's limit.
 const SCRIPTS: usize = 5;
@@ -22,7 +29,7 @@ pub(crate) struct Head {
     wide: bool,
     machine: u16,
     kind: u16,
-    /// The loader that it asks for. `None`: it is linked statically, or a library.
+    /// The loader that it asks for, or that it is. `None`: it is linked statically, or a library.
     loader: Option<OsString>,
 }
 
@@ -41,19 +48,28 @@ impl Head {
             true => (number(&head[32..40]), half(54), half(56)),
             false => (number(&head[28..32]), half(42), half(44)),
         };
-        let loader = (0..u64::from(count)).find_map(|entry| {
-            let mut header = [0u8; 56];
-            let header = if wide { &mut header[..] } else { &mut header[..32] };
-            file.read_exact_at(header, table + entry * u64::from(size)).ok()?;
-            let (at, length) = match wide {
-                true => (number(&header[8..16]), number(&header[32..40])),
-                false => (number(&header[4..8]), number(&header[16..20])),
-            };
-            let mut name = vec![0u8; usize::try_from(length).ok().filter(|length| *length <= 4096)?];
-            let asks = number(&header[..4]) == u64::from(INTERPRETER) && file.read_exact_at(&mut name, at).is_ok();
-            name.retain(|byte| *byte != 0);
-            asks.then(|| OsString::from_vec(name))
-        });
+        let parts: Vec<Part> = (0..u64::from(count))
+            .filter_map(|entry| {
+                let mut header = [0u8; 56];
+                let header = if wide { &mut header[..] } else { &mut header[..32] };
+                file.read_exact_at(header, table + entry * u64::from(size)).ok()?;
+                let kind = number(&header[..4]);
+                Some(match wide {
+                    true => {
+                        let word = |at: usize| number(&header[at..at + 8]);
+                        Part { kind, at: word(8), address: word(16), length: word(32) }
+                    }
+                    false => {
+                        let word = |at: usize| number(&header[at..at + 4]);
+                        Part { kind, at: word(4), address: word(8), length: word(16) }
+                    }
+                })
+            })
+            .collect();
+        let asked = parts.iter().find(|part| part.kind == INTERPRETER);
+        let asked = asked.and_then(|part| text(&file, part.at, part.length));
+        let loader = asked.or_else(|| own_name(&file, &parts, wide).filter(|name| is_loaders(name)));
+        let loader = loader.map(OsString::from_vec);
         Some(Self { wide, machine: half(18), kind: half(16), loader })
     }
 
@@ -67,6 +83,47 @@ impl Head {
             Some(_) => None,
         }
     }
+}
+
+/// A part of a file, as its table of them has it.
+struct Part {
+    kind: u64,
+    /// Where in the file.
+    at: u64,
+    /// Where in memory.
+    address: u64,
+    length: u64,
+}
+
+/// The text at `at`, up to its end or `length`.
+fn text(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
+    let mut text = vec![0u8; length.min(LONGEST) as usize];
+    let read = file.read_at(&mut text, at).ok()?;
+    text.truncate(text[..read].iter().position(|byte| *byte == 0).unwrap_or(read));
+    (!text.is_empty()).then_some(text)
+}
+
+/// What a library, or a loader, calls itself.
+fn own_name(file: &File, parts: &[Part], wide: bool) -> Option<Vec<u8>> {
+    let dynamic = parts.iter().find(|part| part.kind == DYNAMIC)?;
+    let mut section = vec![0u8; dynamic.length.min(LONGEST) as usize];
+    file.read_exact_at(&mut section, dynamic.at).ok()?;
+    let word = if wide { 8 } else { 4 };
+    let entry = |tag: u64| {
+        let mut entries = section.chunks_exact(2 * word);
+        entries.find(|entry| number(&entry[..word]) == tag).map(|entry| number(&entry[word..]))
+    };
+    let address = entry(NAMES)?.checked_add(entry(OWN_NAME)?)?;
+    let is_in = |part: &&Part| {
+        part.kind == LOADED && (part.address..part.address.saturating_add(part.length)).contains(&address)
+    };
+    let part = parts.iter().find(is_in)?;
+    text(file, part.at.checked_add(address - part.address)?, LONGEST)
+}
+
+/// Whether a library of that name starts programs: glibc's loaders on all machines, and musl's.
+fn is_loaders(name: &[u8]) -> bool {
+    [&b"ld-"[..], b"ld.so", b"ld64.so", b"libc.musl"].iter().any(|begin| name.starts_with(begin))
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -188,6 +245,21 @@ mod tests {
         assert!(head.wide && head.loader.is_some(), "{head:?}");
         assert_eq!(Head::of(Path::new("/proc/self/cmdline")), None);
         assert_eq!(Head::of(Path::new("/no/such/file")), None);
+    }
+
+    /// Programs that are started by it have the library.
+    #[test]
+    fn a_loader_is_no_program_that_is_linked_statically() {
+        let own = Head::of(&std::env::current_exe().unwrap()).and_then(|head| head.loader).expect("a loader");
+        let loader = Path::new(&own);
+        let found = Head::of(loader).expect("a file of this machine");
+        assert!(found.loader.as_ref().is_some_and(|name| is_loaders(name.as_bytes())), "{found:?}");
+        assert_eq!(without_loader(loader), None);
+        // Another library is none.
+        let maps = fs::read_to_string("/proc/self/maps").expect("this process has some");
+        let libc =
+            maps.lines().find_map(|line| Some(&line[line.find('/')?..]).filter(|path| path.contains("/libgcc_s")));
+        assert_eq!(libc.and_then(|path| without_loader(Path::new(path))), Some("is linked statically"));
     }
 
     #[test]

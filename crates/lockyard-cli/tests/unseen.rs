@@ -64,6 +64,19 @@ fn a_limit_of_file_sizes_ends_no_program() {
     }
 }
 
+/// `stat` refused it as one that is linked statically.
+#[test]
+fn a_program_started_by_its_loader_is_seen() {
+    let listed = Command::new("readelf").args(["-l", "-W"]).arg(program("unseen", "")).output().expect("binutils");
+    let listed = String::from_utf8(listed.stdout).expect("UTF-8");
+    let loader = listed.split("interpreter: ").nth(1).and_then(|rest| rest.split(']').next()).expect("a loader");
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["stat", "--", loader]).arg(program("unseen", "")).arg("convoy").env("LOCKYARD_PRELOAD", library());
+    let Output { status, stderr, .. } = command.output().expect("the binary runs");
+    let report = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.success() && report.contains("asked for in convoy (unseen.c:"), "{report}");
+}
+
 /// `/proc/self/maps` is empty then.
 #[test]
 fn places_have_names_when_the_first_thread_has_ended() {
