@@ -343,8 +343,10 @@ impl Sample {
     /// Adds what another process of the same program counted.
     pub fn add(&mut self, other: &Self) {
         self.seconds = self.seconds.max(other.seconds);
+        // Where it is not known who began, those that are there did.
+        let begun = |sample: &Self| sample.started.max(sample.threads);
+        self.started = begun(self).wrapping_add(begun(other));
         self.threads += other.threads;
-        self.started = self.started.wrapping_add(other.started);
         self.private = self.private.wrapping_add(other.private);
         for (sums, more) in [(&mut self.events, &other.events), (&mut self.fallbacks, &other.fallbacks)] {
             for (name, count) in more {
@@ -380,6 +382,19 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// After a reset the threads of a process vanished among those of others.
+    #[test]
+    fn threads_of_a_process_that_was_reset_are_among_those_of_all() {
+        let of = |threads, started| Sample { threads, started, ..Sample::default() };
+        let sum = |samples: [Sample; 3]| {
+            let mut sum = Sample::default();
+            samples.iter().for_each(|sample| sum.add(sample));
+            (sum.threads, sum.started)
+        };
+        assert_eq!(sum([of(2, 100), of(40, 0), of(3, 5)]), (45, 145));
+        assert_eq!(sum([of(40, 0), of(2, 100), of(0, 0)]), (42, 140));
+    }
 
     /// A thread waits for 7 s. Looks after 2, 5 and 10 s add up to that.
     #[test]
