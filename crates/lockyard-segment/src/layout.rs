@@ -120,6 +120,8 @@ pub struct Header {
     pub reasons: AtomicU32,
     /// Threads without a page: they count in private memory.
     pub private: AtomicU32,
+    /// ... of which had a record beyond the last page.
+    pub beyond: AtomicU32,
     /// 1 while new threads are recorded. Written by the recorder, and where the process begins
     /// recorded by the process.
     pub recorded: AtomicU32,

@@ -246,6 +246,7 @@ impl Reader {
             threads: self.pages().count().saturating_sub(1) as u32,
             started: if reset == 0 { header.started.load(Relaxed) } else { 0 },
             private: header.private.load(Relaxed),
+            beyond: header.beyond.load(Relaxed),
             events,
             fallbacks,
             classes,

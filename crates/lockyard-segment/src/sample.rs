@@ -25,8 +25,10 @@ pub struct Sample {
     pub threads: u32,
     /// Threads that have had one since the process began; 0: not known of this time.
     pub started: u32,
-    /// Threads whose counts are not here: there was no memory for them.
+    /// Threads whose counts are not here: there was no memory for them, or no page.
     pub private: u32,
+    /// ... of which there was no page for so many: more were under way than there are pages.
+    pub beyond: u32,
     /// Lock events by name.
     pub events: Vec<(String, u64)>,
     /// Objects left to the C library, by reason.
@@ -348,6 +350,7 @@ impl Sample {
         self.started = begun(self).wrapping_add(begun(other));
         self.threads += other.threads;
         self.private = self.private.wrapping_add(other.private);
+        self.beyond = self.beyond.wrapping_add(other.beyond);
         for (sums, more) in [(&mut self.events, &other.events), (&mut self.fallbacks, &other.fallbacks)] {
             for (name, count) in more {
                 match sums.iter_mut().find(|(known, _)| known == name) {

@@ -388,6 +388,7 @@ fn find_mine() -> Option<&'static ThreadPage> {
         // The thread asks no more, and is counted once.
         PAGE_OF_THREAD.set(NOWHERE);
         shared.header.private.fetch_add(1, Relaxed);
+        shared.header.beyond.fetch_add((slot as usize >= THREADS).into(), Relaxed);
         return None;
     };
     PAGE_OF_THREAD.set(page);

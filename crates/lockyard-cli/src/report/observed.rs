@@ -53,9 +53,8 @@ pub(crate) fn render(what: &str, facts: &Facts<'_>, look: Look, extent: Extent) 
         out.push_str(&events(sample, look));
     }
     out.push_str(&fallbacks(sample));
-    if sample.private > 0 {
-        let threads = numbers::count(sample.private as usize, "thread");
-        let _ = writeln!(out, "Without the counts of {threads}: /dev/shm was full.");
+    if let Some(threads) = verdict::uncounted(sample) {
+        let _ = writeln!(out, "Without the counts of {threads}.");
     }
     out
 }

@@ -15,6 +15,7 @@
 //! they waited, and by what they made others wait.
 
 use lockyard_segment::Sample;
+use lockyard_segment::layout::THREADS;
 use lockyard_segment::sample::{ClassSample, Wait};
 
 use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent, standing};
@@ -118,17 +119,28 @@ fn in_vain(facts: &Facts<'_>, class: &ClassSample) -> String {
 /// What is left out of the sentence because nobody counts it.
 fn not_seen(sample: &Sample) -> String {
     let left: u64 = sample.fallbacks.iter().map(|(_, count)| count).sum();
-    match (left, sample.private) {
+    match (left, uncounted(sample)) {
         // Semaphores count events, and no times.
-        (0, 0) => match sample.event("sem_slowpath") {
+        (0, None) => match sample.event("sem_slowpath") {
             0 => String::new(),
             waits => format!(" Not seen: the time of {} for semaphores.", numbers::count(waits as usize, "wait")),
         },
-        (0, threads) => {
-            format!(" Not seen: {}, for which /dev/shm had no room.", numbers::count(threads as usize, "thread"))
-        }
+        (0, Some(threads)) => format!(" Not seen: {threads}."),
         (left, _) => format!(" Not seen: {} left to the C library.", numbers::count(left as usize, "object")),
     }
+}
+
+/// The threads whose counts are nowhere, and why.
+pub(crate) fn uncounted(sample: &Sample) -> Option<String> {
+    let beyond = sample.beyond.min(sample.private);
+    let reasons = [
+        (beyond, format!("for which the {} pages of statistics did not suffice", numbers::grouped(THREADS as u64))),
+        (sample.private - beyond, "for which /dev/shm had no room".to_owned()),
+    ];
+    let some = reasons.iter().filter(|(count, _)| *count > 0);
+    let some: Vec<String> =
+        some.map(|(count, why)| format!("{}, {why}", numbers::count(*count as usize, "thread"))).collect();
+    (!some.is_empty()).then(|| some.join(", and "))
 }
 
 fn longest_wait(class: &ClassSample) -> u64 {
@@ -269,6 +281,17 @@ mod tests {
         known.programs.push(std::env::current_exe().unwrap());
         let own = of(0.2, Some(&known));
         assert!(own.contains("Beside them: ") && own.contains("is a Rust program"), "{own}");
+    }
+
+    /// It was always `/dev/shm`.
+    #[test]
+    fn threads_that_are_not_counted_are_told_with_the_true_reason() {
+        let why = |private, beyond| uncounted(&Sample { private, beyond, ..Sample::default() }).unwrap_or_default();
+        let (pages, room) =
+            ("for which the 16,384 pages of statistics did not suffice", "for which /dev/shm had no room");
+        assert_eq!(why(0, 0), "");
+        assert_eq!((why(3, 3), why(3, 0)), (format!("3 threads, {pages}"), format!("3 threads, {room}")));
+        assert_eq!(why(3, 2), format!("2 threads, {pages}, and 1 thread, {room}"));
     }
 
     /// The verdict on `classes` of a program of 16 threads on 2 CPUs, after two seconds.
