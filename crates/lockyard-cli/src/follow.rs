@@ -73,6 +73,8 @@ pub(crate) struct Known {
     pub(crate) seen: Option<f64>,
     /// The processes that went on when the one that was started had ended.
     pub(crate) left: Vec<Left>,
+    /// Why processes told nothing that should have.
+    pub(crate) untold: Option<String>,
     /// Where the preload library was, and was not.
     pub(crate) loaded: Loaded,
     /// What `own_locks` has found in them.
@@ -185,6 +187,11 @@ impl Known {
             self.programs.push(program);
             self.own = OnceCell::new();
         }
+    }
+
+    /// Whether all of its processes told all.
+    pub(crate) fn has_all(&self) -> bool {
+        self.left.is_empty() && self.untold.is_none()
     }
 
     /// The locks that its programs bring along, by `look`, which reads their files: once.

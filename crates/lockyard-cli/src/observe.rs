@@ -195,12 +195,14 @@ impl Observation {
         }
         let readers = Reader::of_session(session);
         let sample = together(&readers, &followed.known);
-        let refused = if sample.is_none() { unseen::refused(session) } else { None };
+        followed.known.untold = unseen::refused(session, sample.is_some());
         // Those that go on, a daemon for one, remove theirs themselves once this command is gone.
         readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
+        // And what those left that could not tell.
+        lockyard_segment::reader::sweep();
         let Some(sample) = sample.as_ref().filter(|sample| !unseen::took_none(sample)) else {
             let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.library.is_some());
-            return Err(Unseen { sample, known, status, preloaded, refused }.failure());
+            return Err(Unseen { sample, known, status, preloaded }.failure());
         };
         teller.symbols = Symbols::of(&followed.known);
         teller.known = followed.known.clone();
@@ -297,7 +299,7 @@ fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
 
 /// The failure of a look at a process that tells nothing.
 pub(crate) fn unseen_process(sample: &Sample, known: &Known) -> Failure {
-    Unseen { sample: Some(sample), known, status: None, preloaded: true, refused: None }.failure()
+    Unseen { sample: Some(sample), known, status: None, preloaded: true }.failure()
 }
 
 /// Whether the process of `reader` has taken no lock since it began. After a reset that is news

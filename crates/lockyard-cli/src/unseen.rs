@@ -5,14 +5,16 @@
 //!
 //! | what is found, first match | what is said |
 //! |---|---|
-//! | no segment can be made, or read | why: the state of `/dev/shm`, or the version |
+//! | no segment can be made, or read | why: its own word, `/dev/shm`, the version |
 //! | `LOCKYARD_MUTEX=glibc` | that, and to unset it |
 //! | a program that the library was not in | what its file says, else its changed environment |
 //! | objects that were left to the C library, and no others | so many of these kinds |
 //! | a program that tells by itself, or brings its own locks along | which, and the way in |
-//! | none of these | that it took no lock, or that the library was not in it |
+//! | none of these, and a segment | the signal that ended it, else that it took no lock |
+//! | none of these, and no segment | all that may be the reason |
 //!
-//! Before the reason: processes that go on. After it: the time in futex calls.
+//! Before the reason: processes that go on, and a signal that ended it. After it: the time in
+//! futex calls.
 
 use std::fs::File;
 use std::io::Read;
@@ -100,14 +102,6 @@ fn too_long(limit: Option<u64>) -> Option<String> {
     })
 }
 
-/// The same of memory, perhaps: how much the program needs besides is not known.
-fn too_large(limit: Option<u64>) -> Option<String> {
-    limit.filter(|limit| *limit < 4 * LENGTH as u64).map(|limit| {
-        let (length, limit) = (LENGTH.div_ceil(1 << 20), limit >> 20);
-        format!("statistics take {length} MiB of addresses, and memory is limited to {limit} MiB (ulimit -v); raise the limit")
-    })
-}
-
 fn no_room_in(folder: &Path) -> Option<String> {
     let name = folder.display();
     let refused = access(folder, Access::WRITE_OK | Access::EXEC_OK).err();
@@ -125,9 +119,11 @@ fn no_room_in(folder: &Path) -> Option<String> {
     Some(format!("{name} {what}, and statistics are files there; {help}"))
 }
 
-/// Why the processes of `session` told nothing, if the reason is not in them.
-pub(crate) fn refused(session: u32) -> Option<String> {
-    Reader::refused_of_session(session).first().map(ToString::to_string).or_else(no_room)
+/// Why processes of `session` told nothing, if the reason is not what they did. `told`: others did
+/// tell.
+pub(crate) fn refused(session: u32, told: bool) -> Option<String> {
+    let refused = Reader::refused_of_session(session);
+    refused.first().map(ToString::to_string).or_else(|| if told { None } else { no_room() })
 }
 
 /// What is known of a process that told nothing.
@@ -141,8 +137,6 @@ pub(crate) struct Unseen<'a> {
     pub(crate) status: Option<ExitStatus>,
     /// Whether the preload library was to be in it.
     pub(crate) preloaded: bool,
-    /// Why what it told cannot be read, or it could not tell.
-    pub(crate) refused: Option<String>,
 }
 
 impl Unseen<'_> {
@@ -172,8 +166,8 @@ impl Unseen<'_> {
     }
 
     fn reason(&self) -> String {
-        if let Some(refused) = &self.refused {
-            return refused.clone();
+        if let Some(untold) = &self.known.untold {
+            return untold.clone();
         }
         let chosen = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("glibc"));
         if self.preloaded && chosen("LOCKYARD_MUTEX") {
@@ -182,20 +176,29 @@ impl Unseen<'_> {
         if let Some(program) = self.known.loaded.without() {
             return of_file(program).unwrap_or_else(|| without_library(program));
         }
+        let killed = self.status.and_then(|status| status.signal()).map(|signal| match signal {
+            // No sandbox allows what it does not know of.
+            _ if signal == Signal::SYS.as_raw() => {
+                "signal SIGSYS ended it: it shut itself in a sandbox that forbids a system call, perhaps one that counting makes"
+                    .to_owned()
+            }
+            _ => format!("signal {signal} ended it before a lock was counted"),
+        });
+        let until_then = killed.as_ref().map_or_else(String::new, |killed| format!("{killed}; until then "));
         if let Some(left) = self.sample.and_then(left_to_glibc) {
-            let none = format!("it took no lock but what stays the C library's ({left})");
+            let none = format!("{until_then}it took no lock but what stays the C library's ({left})");
             // A thread that is registered has used something.
             let used = self.sample.is_some_and(|sample| sample.threads > 0);
             return if used { format!("{none}; {NOT_TIMED} are not timed") } else { none };
         }
         if self.known.programs.iter().any(|program| tells_by_itself(program)) {
             return match self.sample {
-                Some(_) => "it tells of its Lockyard locks by itself, and has taken none",
+                Some(_) => format!("{until_then}it told of its Lockyard locks by itself, and took none"),
                 None => {
                     "it tells of its Lockyard locks by itself, and has not: it ended before main, /dev/shm cannot be written, or LOCKYARD_STAT was taken out of its environment"
+                        .to_owned()
                 }
-            }
-            .to_owned();
+            };
         }
         if let Some(found) = self.known.programs.iter().rev().find_map(|program| of_file(program)) {
             return found;
@@ -204,36 +207,33 @@ impl Unseen<'_> {
             return "no preload library was asked for (LOCKYARD_PRELOAD is empty), and neither liblockyard nor lockyard-stat is in it; unset LOCKYARD_PRELOAD"
                 .to_owned();
         }
-        match self.status {
-            Some(status) if self.sample.is_none() && !status.success() => {
-                let how = match (status.code(), status.signal()) {
-                    (Some(code), _) => format!("with exit code {code}"),
-                    (_, Some(signal)) => format!("by signal {signal}"),
-                    _ => "in an unknown way".to_owned(),
-                };
-                format!("it ended before main, {how}; its own messages say why")
-            }
-            // No sandbox allows what it does not know of.
-            Some(status) if status.signal() == Some(Signal::SYS.as_raw()) => {
-                "signal SIGSYS ended it: it shut itself in a sandbox that forbids a system call, perhaps one that counting makes"
-                    .to_owned()
-            }
-            Some(status) if status.signal().is_some() => {
-                format!("signal {} ended it before a lock was counted", status.signal().unwrap_or(0))
-            }
-            _ if self.sample.is_none() => too_large(getrlimit(Resource::As).current).unwrap_or_else(|| {
-                "the preload library was not in it, or it changed its user or its environment; start the process that takes the locks itself"
-                    .to_owned()
-            }),
-            _ => {
-                let waits = self.sample.map_or(0, |sample| sample.event("sem_slowpath"));
-                let waits = match waits {
-                    0 => String::new(),
-                    waits => format!(" ({} for semaphores)", numbers::count(waits as usize, "wait")),
-                };
-                format!("it took no mutex, rwlock or spinlock; {NOT_TIMED} are not timed{waits}")
-            }
-        }
+        let Some(sample) = self.sample else { return self.not_known() };
+        killed.unwrap_or_else(|| {
+            let waits = match sample.event("sem_slowpath") {
+                0 => String::new(),
+                waits => format!(" ({} for semaphores)", numbers::count(waits as usize, "wait")),
+            };
+            format!("it took no mutex, rwlock or spinlock; {NOT_TIMED} are not timed{waits}")
+        })
+    }
+
+    /// Nothing came from it, not even why: all that it may be.
+    fn not_known(&self) -> String {
+        let ended = self.status.filter(|status| !status.success()).map(|status| {
+            let how = match (status.code(), status.signal()) {
+                (Some(code), _) => format!("with exit code {code}"),
+                (_, Some(signal)) => format!("by signal {signal}"),
+                _ => "in an unknown way".to_owned(),
+            };
+            format!("it ended {how}: before main, which its own messages would say, or ")
+        });
+        let limit = getrlimit(Resource::As).current.map(|limit| format!(", here {} MiB", limit >> 20));
+        format!(
+            "{}the preload library was not in it, it changed its user or its environment, \
+             or limits (ulimit -f, -v{}) left it no room; start the process that takes the locks itself",
+            ended.unwrap_or_default(),
+            limit.unwrap_or_default()
+        )
     }
 }
 
@@ -356,7 +356,7 @@ mod tests {
         let (sample, known) = (Sample::default(), Known::default());
         assert!(is_unseen(None) && is_unseen(Some(&sample)));
         assert!(!is_unseen(Some(&Sample { threads: 1, ..Sample::default() })), "counted, and reset");
-        let of = |sample, preloaded| Unseen { sample, known: &known, status: None, preloaded, refused: None }.why();
+        let of = |sample, preloaded| Unseen { sample, known: &known, status: None, preloaded }.why();
         assert!(of(Some(&sample), true).starts_with("it took no mutex, rwlock or spinlock; semaphores, "));
         assert!(of(None, true).contains("was not in it"));
         assert!(of(None, false).contains("LOCKYARD_PRELOAD is empty"));
@@ -368,9 +368,10 @@ mod tests {
     fn what_is_seen_of_it_besides_is_told_with_the_reason() {
         let sample = Sample { threads: 2, events: vec![("sem_slowpath".to_owned(), 3)], ..Sample::default() };
         let mut known = Known::default();
-        let of = |known: &Known, refused: Option<&str>| {
-            let refused = refused.map(str::to_owned);
-            Unseen { sample: Some(&sample), known, status: None, preloaded: true, refused }.failure().to_string()
+        let of = |known: &Known, untold: Option<&str>| {
+            let mut known = known.clone();
+            known.untold = untold.map(str::to_owned);
+            Unseen { sample: Some(&sample), known: &known, status: None, preloaded: true }.failure().to_string()
         };
         assert!(took_none(&sample) && !is_unseen(Some(&sample)));
         assert!(of(&known, None).contains("(2 threads registered)") && of(&known, None).contains("(3 waits for sem"));
@@ -395,9 +396,22 @@ mod tests {
         // A limit is a reason only where it may be one.
         let length = LENGTH as u64;
         assert!(too_long(Some(length - 1)).is_some_and(|why| why.contains("(ulimit -f)")));
-        assert!(too_large(Some(length)).is_some_and(|why| why.contains("(ulimit -v)")));
         assert!([None, Some(length)].into_iter().all(|limit| too_long(limit).is_none()));
-        assert!([None, Some(100 << 30)].into_iter().all(|limit| too_large(limit).is_none()));
+    }
+
+    /// Its main may have run: without the library nobody knows.
+    #[test]
+    fn a_program_that_tells_nothing_and_fails_is_not_said_to_have_ended_before_main() {
+        let known = Known::default();
+        let status = Some(ExitStatus::from_raw(1 << 8));
+        let why = Unseen { sample: None, known: &known, status, preloaded: true }.why();
+        for part in [
+            "it ended with exit code 1: before main, which",
+            ", or the preload library was not in it,",
+            "(ulimit -f, -v",
+        ] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
     }
 
     #[test]
@@ -405,12 +419,19 @@ mod tests {
         let known = Known::default();
         let ended = |signal: i32| {
             let (sample, status) = (Sample { threads: 2, ..Sample::default() }, ExitStatus::from_raw(signal));
-            let unseen =
-                Unseen { sample: Some(&sample), known: &known, status: Some(status), preloaded: true, refused: None };
+            let unseen = Unseen { sample: Some(&sample), known: &known, status: Some(status), preloaded: true };
             unseen.why()
         };
         assert!(ended(Signal::SYS.as_raw()).starts_with("signal SIGSYS ended it: it shut itself in a sandbox"));
         assert!(ended(9).starts_with("signal 9 ended it before a lock was counted"));
+        // Nor is it told only what it left to others until then.
+        let robust = Sample { fallbacks: vec![("robust".to_owned(), 1)], ..Sample::default() };
+        let status = Some(ExitStatus::from_raw(Signal::SYS.as_raw()));
+        let why = Unseen { sample: Some(&robust), known: &known, status, preloaded: true }.why();
+        assert!(
+            why.starts_with("signal SIGSYS ended it") && why.contains("until then it took no lock but what"),
+            "{why}"
+        );
         assert!(ended(0).starts_with("it took no mutex"));
     }
 }

@@ -334,7 +334,7 @@ fn a_program_that_tells_nothing_is_said_so() {
         command.env("LOCKYARD_PRELOAD", some_library());
         command
     };
-    unseen(&mut preloaded(&["sh", "-c", "exit 127"]), "it ended before main, with exit code 127");
+    unseen(&mut preloaded(&["sh", "-c", "exit 127"]), "it ended with exit code 127: before main, which its ");
     unseen(preloaded(&["true"]).env("LOCKYARD_MUTEX", "glibc"), "LOCKYARD_MUTEX=glibc leaves its mutexes to glibc");
     // One that the loader would not give the library to: it is not even started.
     let fixed = scratch("unseen").join("fixed");

@@ -64,6 +64,49 @@ fn a_limit_of_file_sizes_ends_no_program() {
     }
 }
 
+/// Its main ran, or another program before it told of itself.
+#[test]
+fn a_limit_is_the_reason_wherever_it_was_set_and_however_the_program_ended() {
+    let (command, program) = (cargo_bin!("lockyard"), program("unseen", ""));
+    let limited = |limit: &str, words: &[&Path]| {
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        let sh = ["sh", "-c", &script, "sh"].map(PathBuf::from);
+        sh.into_iter().chain(words.iter().map(|word| word.to_path_buf())).collect::<Vec<_>>()
+    };
+    let stat = [command, Path::new("stat"), Path::new("--")];
+    // "nothing" ends with exit code 2.
+    for (limit, what) in [("-v 100000", "nothing"), ("-v 100000", "convoy"), ("-f 100", "convoy")] {
+        let run = [program.as_path(), Path::new(what)];
+        let inside = [stat.map(PathBuf::from).to_vec(), limited(limit, &run)].concat();
+        let around = limited(limit, &[&stat[..], &run].concat());
+        // The command itself sees that files are limited, and starts nothing.
+        for words in [Some(inside), Some(around).filter(|_| limit.starts_with("-v"))].into_iter().flatten() {
+            let mut limited = Command::new(&words[0]);
+            let limited = limited.args(&words[1..]).env("LOCKYARD_PRELOAD", library());
+            let Output { status, stderr, .. } = limited.output().expect("the shell runs");
+            let line = String::from_utf8(stderr).expect("UTF-8");
+            assert_eq!((status.code(), line.lines().count()), (Some(1), 1), "{words:?}: {line}");
+            let rest = line.split_once("registered): process ").map_or("", |(_, rest)| rest);
+            let (process, why) = rest.split_once(' ').unwrap_or_else(|| panic!("{words:?}: {line}"));
+            let flag = format!("(ulimit {})", &limit[..2]);
+            assert!(why.starts_with("could not make its statistics: ") && why.contains(&flag), "{words:?}: {line}");
+            assert!(!Path::new("/dev/shm").join(format!("lockyard.{process}")).exists(), "{words:?}: it stays");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_a_limit_kept_from_telling_is_named_beside_what_others_told() {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    let script = "\"$0\" convoy; ulimit -v 100000; exec \"$0\" convoy";
+    command.args(["stat", "--", "sh", "-c", script]).arg(program("unseen", "")).env("LOCKYARD_PRELOAD", library());
+    let Output { status, stderr, .. } = command.output().expect("the binary runs");
+    let report = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.success() && report.starts_with("Not all: process "), "{report}");
+    let sentence = report.lines().next().unwrap_or_default();
+    assert!(sentence.contains(" could not make its statistics: they take ") && sentence.contains("convoy"), "{report}");
+}
+
 /// `stat` refused it as one that is linked statically.
 #[test]
 fn a_program_started_by_its_loader_is_seen() {

@@ -78,6 +78,7 @@
 //!   segment of its own when it first waits for a lock: a child that only execs pays nothing. Where
 //!   `LOCKYARD_RECORD` is set, when it first takes one.
 //! * **exec**: the new program's segment replaces the old one's.
+//! * **No segment**, where a limit forbids it: a word in its place tells readers why.
 //!
 //! # Cost
 //!
@@ -106,6 +107,7 @@ mod site;
 pub mod tape;
 mod text;
 pub mod told;
+mod untold;
 mod with_caller;
 mod within;
 pub mod writer;
@@ -123,6 +125,5 @@ pub use told::{
     Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, contended,
     contended_by, joined, page, refused, released, released_on, releasing, releasing_on,
 };
-pub use writer::{
-    Fallback, Parents, Refused, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw,
-};
+pub use untold::Refused;
+pub use writer::{Fallback, Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

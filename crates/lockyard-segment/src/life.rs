@@ -3,7 +3,8 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::writer::{self, Refused};
+use crate::untold::Refused;
+use crate::writer;
 
 /// What is in the file of a program that tells of its locks by itself, and then a 1.
 const TELLS: &str = "lockyard: this program tells of its locks by itself";

@@ -100,6 +100,12 @@ pub(crate) fn identity(file: impl AsFd) -> Option<Identity> {
     })
 }
 
+/// Which layout the file has.
+pub(crate) fn version(file: impl AsFd) -> u32 {
+    let mut bytes = [0u8; 4];
+    pread(file, &mut bytes, 8).map_or(0, |_| u32::from_le_bytes(bytes))
+}
+
 /// Calls `visit` with the process id of every name of a segment.
 pub(crate) fn each_name(mut visit: impl FnMut(u32)) -> Result<(), Errno> {
     let folder = File::open(FOLDER, OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -115,10 +121,11 @@ pub(crate) fn each_name(mut visit: impl FnMut(u32)) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Removes the segments of this user's processes that are gone. Names of other namespaces stay:
-/// their process ids are not ours to judge.
+/// Removes the segments of this user's processes that are gone, and whose session has ended, or is
+/// the caller's. Names of other namespaces stay: their process ids are not ours to judge.
 pub(crate) fn sweep() {
-    let namespace = namespace();
+    let (namespace, me) = (namespace(), rustix::process::getpid().as_raw_pid() as u32);
+    let kept = |session: u32| session != me && alive(session);
     let user = rustix::process::geteuid().as_raw();
     let _ = each_name(|process| {
         let name = file_name(process);
@@ -126,7 +133,7 @@ pub(crate) fn sweep() {
         let mine = rustix::fs::fstat(&file).is_ok_and(|found| found.st_uid == user);
         // Without an identity it is being made at this moment, unless nobody is there to make it.
         let gone = match identity(&file) {
-            Some(found) => found.namespace == namespace && began(process) != Some(found.began) && !alive(found.session),
+            Some(found) => found.namespace == namespace && began(process) != Some(found.began) && !kept(found.session),
             None => began(process).is_none(),
         };
         if mine && gone {

@@ -19,7 +19,7 @@ use crate::process;
 use crate::refusal::Refusal;
 use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting, Within};
 use crate::told::{self, UnderWay};
-use crate::within;
+use crate::{untold, within};
 
 /// A segment. Stays readable when the process has ended and its name is gone.
 #[derive(Debug)]
@@ -117,7 +117,10 @@ impl Reader {
         if running && now.is_none() {
             return Err(Refusal::NoProcess(process));
         }
-        let version = version(&file);
+        let version = process::version(&file);
+        if let Some(why) = untold::read(&file).filter(|_| version == untold::NONE) {
+            return Err(Refusal::Untold(process, why));
+        }
         if version != VERSION || !whole {
             return Err(Refusal::Version { process, found: version });
         }
@@ -424,11 +427,6 @@ fn place(record: &CallerRecord) -> Place {
     Place { file: if place == 0 { String::new() } else { record.file.get() }, place }
 }
 
-fn version(file: impl rustix::fd::AsFd) -> u32 {
-    let mut bytes = [0u8; 4];
-    rustix::io::pread(file, &mut bytes, 8).map_or(0, |_| u32::from_le_bytes(bytes))
-}
-
 /// The running processes that tell what their locks do, as far as this user may look.
 pub fn running() -> Vec<u32> {
     let mut found = Vec::new();
@@ -436,7 +434,8 @@ pub fn running() -> Vec<u32> {
     let here = process::namespace();
     let runs = |process: &u32| {
         let file = process::open(*process, OFlags::RDONLY).ok();
-        let identity = file.and_then(process::identity);
+        let tells = file.filter(|file| process::version(file) != untold::NONE);
+        let identity = tells.and_then(process::identity);
         identity.is_some_and(|found| found.namespace == here && process::began(*process) == Some(found.began))
     };
     found.retain(runs);

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::layout::VERSION;
+use rustix::io::Errno;
+
+use crate::layout::{LENGTH, VERSION};
+use crate::untold::Refused;
 
 /// Why a process's segment cannot be read. One line for people each: what, where, what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub enum Refusal {
         /// The version of its layout.
         found: u32,
     },
+    /// The process could not make its segment.
+    Untold(u32, Refused),
     /// Another recorder records the process.
     Recorded(u32),
     /// The system refused.
@@ -55,6 +60,28 @@ impl fmt::Display for Refusal {
                 out,
                 "process {process} writes statistics of version {found}, this command reads version {VERSION}; use the command of its Lockyard"
             ),
+            Self::Untold(process, why) => {
+                let length = LENGTH.div_ceil(1 << 20);
+                let (file, memory) = (Errno::FBIG.raw_os_error(), Errno::NOMEM.raw_os_error());
+                write!(out, "process {process} could not make its statistics: ")?;
+                match *why {
+                    Refused::File(error) if error == file => write!(
+                        out,
+                        "its files are limited to less (ulimit -f) than the {length} MiB that they seem to have; raise the limit"
+                    ),
+                    Refused::Memory(error) if error == memory => write!(
+                        out,
+                        "they take {length} MiB of addresses, which its limit of memory (ulimit -v) does not leave; raise the limit"
+                    ),
+                    Refused::File(error) | Refused::Memory(error) => {
+                        write!(
+                            out,
+                            "{}; see that /dev/shm can be written and has room",
+                            std::io::Error::from_raw_os_error(error)
+                        )
+                    }
+                }
+            }
             Self::Recorded(process) => {
                 write!(out, "process {process} is being recorded by another command; wait until that has ended")
             }

@@ -30,6 +30,7 @@ use crate::layout::{
 };
 use crate::process::{self, populate};
 use crate::site;
+use crate::untold::{self, Refused};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -37,7 +38,8 @@ static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 /// 1 while a thread opens the segment.
 static OPENING: AtomicU32 = AtomicU32::new(0);
-/// Whose the segment is: after a fork that nobody told us of, the name is the parent's to remove.
+/// Whose the segment is, or the word why there is none: after a fork that nobody told us of, the
+/// name is the parent's to remove.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// The segment's file: [`make`] stores it, then `BASE`; a thread that has loaded `BASE` finds it.
 static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
@@ -60,15 +62,6 @@ thread_local! {
     // Null: not asked for yet. Const-initialised and without a
     // destructor: an access is one load, at any time of the thread's life.
     static PAGE_OF_THREAD: Cell<*const ThreadPage> = const { Cell::new(core::ptr::null()) };
-}
-
-/// Why there is no segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// The file could not be made: the number is the system's errno.
-    File(i32),
-    /// It could not be mapped, or `/dev/shm` is full.
-    Memory(i32),
 }
 
 /// Why an object was left to the C library.
@@ -136,19 +129,22 @@ fn open_now() -> Result<(), Refused> {
     if OPENING.swap(1, Acquire) != 0 {
         return Ok(()); // another thread is at it
     }
-    let result = make();
-    if result.is_err() {
+    let me = rustix::process::getpid().as_raw_pid() as u32;
+    let result = make(me);
+    if let Err(refused) = result {
         WATCHED.store(0, Relaxed);
+        if untold::leave(me, SESSION.load(Relaxed), refused) {
+            OWNER.store(me, Relaxed);
+        }
     }
     OPENING.store(0, Release);
     result
 }
 
-fn make() -> Result<(), Refused> {
+fn make(me: u32) -> Result<(), Refused> {
     let file = |error: Errno| Refused::File(error.raw_os_error());
-    process::may_be_long(LENGTH as u64).map_err(file)?;
+    let memory = |error: Errno| Refused::Memory(error.raw_os_error());
     process::sweep();
-    let me = rustix::process::getpid().as_raw_pid() as u32;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let made = process::open(me, flags).or_else(|error| {
         // This very process's, of the program it was before exec; or of one long gone.
@@ -158,10 +154,8 @@ fn make() -> Result<(), Refused> {
         process::open(me, flags)
     });
     let made = made.map_err(file)?;
-    let memory = |error: Errno| {
-        process::remove(&process::file_name(me));
-        Refused::Memory(error.raw_os_error())
-    };
+    // Not before: the name of an earlier program would stay.
+    process::may_be_long(LENGTH as u64).map_err(file)?;
     for (word, known) in FILE.iter().zip(process::file_id(&made).map_err(memory)?) {
         word.store(known, Relaxed);
     }
@@ -232,13 +226,15 @@ pub(crate) fn real_pages(place: *mut u8, pages: usize) -> Result<(), Errno> {
 /// The process ends: the name goes, unless somebody wants the last numbers. Counting goes on, for
 /// whoever takes locks from here on.
 pub fn close() {
-    let Some(shared) = shared() else { return };
-    let me = rustix::process::getpid().as_raw_pid() as u32;
-    if OWNER.load(Relaxed) != me {
+    let me = OWNER.load(Relaxed);
+    // A sandbox may forbid the question: it is asked only where there is something to remove.
+    if me == 0 || me != rustix::process::getpid().as_raw_pid() as u32 {
         return;
     }
-    shared.header.ended_ns.store(Linux::now(), Relaxed);
-    shared.header.ended.store(1, Release);
+    if let Some(shared) = shared() {
+        shared.header.ended_ns.store(Linux::now(), Relaxed);
+        shared.header.ended.store(1, Release);
+    }
     if !process::alive(SESSION.load(Relaxed)) {
         process::remove(&process::file_name(me));
     }
@@ -309,6 +305,7 @@ pub fn after_fork_in_child() -> Parents {
         BASE.store(core::ptr::null_mut(), Relaxed);
         PAGE_OF_THREAD.set(core::ptr::null());
     }
+    OWNER.store(0, Relaxed);
     OPENING.store(0, Relaxed);
     parents
 }

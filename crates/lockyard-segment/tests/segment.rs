@@ -1,7 +1,7 @@
 //! Two processes: one writes, the other reads. The writer is this program again, in a role.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,7 +13,7 @@ use lockyard::event::Event;
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard_segment::{self as segment, Class, Fallback, Reader, Refusal, Sample};
+use lockyard_segment::{self as segment, Class, Fallback, Reader, Refusal, Refused, Sample};
 
 const NOBODY: u32 = 65_534;
 
@@ -91,6 +91,21 @@ fn role() {
             say("ready");
         }
         Ok("fork") => fork(),
+        Ok("exec") => {
+            segment::open(b"test").expect("a segment");
+            let limit = libc::rlimit { rlim_cur: 51_200, rlim_max: libc::RLIM_INFINITY };
+            // SAFETY: limits of this process.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+            let mut next = Command::new(std::env::current_exe().expect("this program is a file"));
+            let next = next.args(["--exact", "role", "--nocapture"]).env("SEGMENT_ROLE", "limited");
+            panic!("no exec: {}", next.exec());
+        }
+        Ok("limited") => {
+            assert_eq!(segment::open(b"test"), Err(Refused::File(libc::EFBIG)));
+            say("ready");
+            listen();
+            segment::close();
+        }
         _ => {}
     }
 }
@@ -295,6 +310,20 @@ fn a_session_keeps_the_name_and_gets_the_last_numbers() {
 fn a_child_of_fork_has_its_own() {
     let _alone = alone();
     Writer::start("fork", &[]).ends();
+}
+
+/// It was taken for that of a program that could make none, and stayed when that had ended.
+#[test]
+fn the_segment_of_the_program_before_exec_is_not_the_later_ones() {
+    let _alone = alone();
+    let writer = Writer::start("exec", &[]);
+    let id = writer.id();
+    let refused = Reader::open(id).map(drop).expect_err("there is none");
+    assert_eq!(refused, Refusal::Untold(id, Refused::File(libc::EFBIG)));
+    assert!(refused.to_string().contains("its files are limited to less (ulimit -f) than the "), "{refused}");
+    assert!(!segment::reader::running().contains(&id));
+    writer.ends();
+    assert!(!file(id).exists());
 }
 
 #[test]

@@ -162,15 +162,19 @@ impl Recorded {
         let seen = recording.collector.events() > 0;
         let sample = recording.recorders.first().map(|recorder| recorder.reader().sample());
         recording.recorders.iter().map(Recorder::reader).filter(|reader| reader.ended()).for_each(|one| one.remove());
+        followed.known.untold = unseen::refused(session, sample.is_some());
+        segment::reader::sweep();
         if !seen {
-            let refused = if sample.is_none() { unseen::refused(session) } else { None };
             let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.library.is_some());
-            return Err(Unseen { sample, known, status, preloaded, refused }.failure());
+            return Err(Unseen { sample, known, status, preloaded }.failure());
         }
         recording.finish(self, &Symbols::of(&followed.known))?;
+        // A closed stderr is no reason to stop.
         if let Some(left) = session::told(&followed.known.left) {
-            // A closed stderr is no reason to stop.
             let _ = writeln!(io::stderr(), "lockyard: {left}; its locks are not recorded from here on");
+        }
+        if let Some(untold) = &followed.known.untold {
+            let _ = writeln!(io::stderr(), "lockyard: not all is recorded: {untold}");
         }
         Ok(status.map_or(INTERRUPTED, |status: ExitStatus| exit_code(status)))
     }
@@ -192,6 +196,7 @@ impl Recorded {
 fn event_ns() -> u64 {
     const EVENTS: u64 = 2_000;
     if segment::open(b"lockyard").is_err() {
+        segment::close();
         return 0;
     }
     let class = segment::class(b"mutex", b"", 0);

@@ -3,7 +3,7 @@
 //!
 //! | what is seen | what is said |
 //! |---|---|
-//! | a process that goes on after the program | that, before what follows |
+//! | a process that goes on after the program, or could not tell | that, before what follows |
 //! | threads that wait in a circle | the deadlock, and nothing else |
 //! | no acquisition | that, what is not timed, and the waits elsewhere |
 //! | little lost, [many tries in vain](advice::storm) | the tries, their lock, a [`LONG`] wait |
@@ -24,10 +24,11 @@ use crate::deadlock::{self, Link};
 use crate::session;
 use crate::unseen;
 
-/// The sentence. Before it: which processes go on, of which it tells only what was so far.
+/// The sentence. Before it: which processes go on, of which it tells only what was so far, and why
+/// others told nothing.
 pub(crate) fn verdict(facts: &Facts<'_>) -> String {
-    let left = session::told(&facts.known.left).map(|left| format!("Not all: {left}. ")).unwrap_or_default();
-    left + &sentence(facts)
+    let not_all = session::told(&facts.known.left).into_iter().chain(facts.known.untold.clone());
+    not_all.map(|why| format!("Not all: {why}. ")).collect::<String>() + &sentence(facts)
 }
 
 fn sentence(facts: &Facts<'_>) -> String {
@@ -69,7 +70,7 @@ fn sentence(facts: &Facts<'_>) -> String {
             );
         }
         let (whole, beside) = (numbers::time(facts.thread_time.as_nanos() as f64), beside());
-        let first = if not_seen.is_empty() && beside.is_empty() && facts.known.left.is_empty() {
+        let first = if not_seen.is_empty() && beside.is_empty() && facts.known.has_all() {
             "Locks are not this program's problem"
         } else {
             "The locks that were seen are not this program's problem"
@@ -281,6 +282,15 @@ mod tests {
         known.programs.push(std::env::current_exe().unwrap());
         let own = of(0.2, Some(&known));
         assert!(own.contains("Beside them: ") && own.contains("is a Rust program"), "{own}");
+    }
+
+    #[test]
+    fn a_process_that_could_not_tell_is_named_first() {
+        let mut known = Known::default();
+        known.untold = Some("process 7 could not make its statistics: no".to_owned());
+        let said = of(0.005, Some(&known));
+        let begin = "Not all: process 7 could not make its statistics: no. The locks that were seen are not this ";
+        assert!(said.starts_with(begin), "{said}");
     }
 
     /// It was always `/dev/shm`.
