@@ -264,8 +264,8 @@ pub struct ThreadPage {
     pub waking: AtomicU64,
     /// How long the lock had been held, while others waited, when that wait began.
     pub held_before: AtomicU64,
-    /// The address of a lock of this thread whose hold had a time when the first of others came, the
-    /// last such one. A waiter writes it.
+    /// The address of a lock of this thread whose hold had a time when the first of others came,
+    /// the last such one. A waiter writes it.
     pub late_lock: AtomicU64,
     /// When it came, likewise.
     pub late_since: AtomicU64,
