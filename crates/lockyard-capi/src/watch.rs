@@ -202,7 +202,7 @@ impl Place {
 pub(crate) fn tell(object: Object, what: tape::Kind) {
     #[cold]
     fn tell(object: Object, what: tape::Kind) {
-        if let Some(page) = segment::page() {
+        if let Some(page) = segment::page_so_far() {
             object.tell_on(page, what);
         }
     }

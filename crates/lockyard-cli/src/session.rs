@@ -95,8 +95,8 @@ pub(crate) fn told(left: &[Left]) -> Option<String> {
     let process = first.process;
     Some(match first.tells {
         true => format!("{names}: `lockyard stat --pid {process}`"),
-        // The child of a fork opens its statistics when it first waits.
-        false => format!("{names}, without a wait so far: `lockyard stat --pid {process}` later"),
+        // The child of a fork opens its statistics when it first takes a lock.
+        false => format!("{names}, without a lock so far: `lockyard stat --pid {process}` later"),
     })
 }
 
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(left(&[7], true), "process 7, which it started, still runs: `lockyard stat --pid 7`");
         assert_eq!(
             left(&[7], false),
-            "process 7, which it started, still runs, without a wait so far: `lockyard stat --pid 7` later"
+            "process 7, which it started, still runs, without a lock so far: `lockyard stat --pid 7` later"
         );
         assert!(left(&[7, 8], true).starts_with("processes 7 and 8, which it started, still run: "));
         assert!(left(&[1, 2, 3, 4, 5, 6], true).starts_with("processes 1, 2, 3, 4 and 2 more, which it "));

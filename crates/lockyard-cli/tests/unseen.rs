@@ -152,11 +152,11 @@ fn a_daemon_that_goes_on_is_named_and_nothing_is_cleared() {
     assert!(code == Some(0) && report.starts_with("Not all: process "), "{report}");
     let number = report.split_whitespace().nth(3).unwrap_or_default().trim_end_matches(',');
     assert!(report.contains(&format!(", which it started, still runs: `lockyard stat --pid {number}`. ")), "{report}");
-    // One whose threads have not waited yet has no statistics, and may have some later.
+    // One whose threads have taken no lock yet has no statistics, and may have some later.
     let (code, report) = said_of_daemon(&mut lockyard(&["stat"], "left quietly"));
     assert!(code == Some(0) && report.starts_with("Not all: process "), "{report}");
     let sentence = report.lines().next().unwrap_or_default();
-    assert!(sentence.contains("still runs, without a wait so far: ") && sentence.contains("` later. "), "{report}");
+    assert!(sentence.contains("still runs, without a lock so far: ") && sentence.contains("` later. "), "{report}");
     assert!(sentence.contains("The locks that were seen are not this program's problem"), "{report}");
 }
 

@@ -42,7 +42,7 @@ impl Told for Object {
         #[cold]
         #[inline(never)]
         fn tell(object: Object, what: Kind) {
-            if let Some(page) = watch::page() {
+            if let Some(page) = watch::page_so_far() {
                 object.tell_on(page, what);
             }
         }
@@ -55,6 +55,6 @@ impl Told for Object {
 /// Where the calling thread counts, if it is recorded.
 #[inline]
 pub(crate) fn recorded() -> Option<&'static ThreadPage> {
-    let page = if segment::watched() { watch::page() } else { None };
+    let page = if segment::watched() { watch::page_so_far() } else { None };
     page.filter(|page| tape::is_on(page))
 }

@@ -173,7 +173,7 @@ fn known(holder: impl Fn() -> Holder) -> Holder {
 #[inline]
 pub(crate) fn releasing(lock: usize) {
     if segment::watched()
-        && let Some(page) = page()
+        && let Some(page) = page_so_far()
     {
         segment::releasing_on(page, lock);
     }
@@ -183,7 +183,7 @@ pub(crate) fn releasing(lock: usize) {
 #[inline]
 pub(crate) fn released(lock: usize) {
     if segment::watched()
-        && let Some(page) = page()
+        && let Some(page) = page_so_far()
     {
         segment::released_on(page, lock);
     }
@@ -232,4 +232,10 @@ pub(crate) fn known_page() -> Option<&'static ThreadPage> {
 #[inline]
 pub(crate) fn page() -> Option<&'static ThreadPage> {
     known_page().or_else(|| segment::page().inspect(|page| thread::block().page.set(*page)))
+}
+
+/// The same, for what is no acquisition: the child of a fork that has taken no lock counts nowhere.
+#[inline]
+pub(crate) fn page_so_far() -> Option<&'static ThreadPage> {
+    known_page().or_else(segment::page_so_far)
 }

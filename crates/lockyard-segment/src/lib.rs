@@ -75,8 +75,8 @@
 //! * **Change of user**: [`give_to`] gives the file to the new one, where root is given up for
 //!   good. Otherwise root alone can look, and the name stays until root's next process.
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
-//!   segment of its own when it first waits for a lock: a child that only execs pays nothing. Where
-//!   `LOCKYARD_RECORD` is set, when it first takes one.
+//!   segment of its own when it first takes a lock: a child that only execs pays nothing, though
+//!   handlers give locks back in it.
 //! * **exec**: the new program's segment replaces the old one's.
 //! * **No segment**, where a limit forbids it: a word in its place tells readers why.
 //!
@@ -90,6 +90,7 @@
 
 pub mod callers;
 pub mod classes;
+mod fallbacks;
 pub mod histogram;
 mod holds;
 pub mod layout;
@@ -114,6 +115,7 @@ pub mod writer;
 
 pub use callers::Caller;
 pub use classes::Class;
+pub use fallbacks::{Fallback, fell_back};
 pub use holds::{acquired_plainly, released_plainly};
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
@@ -123,7 +125,7 @@ pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
     Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, contended,
-    contended_by, joined, page, refused, released, released_on, releasing, releasing_on,
+    contended_by, joined, page, page_so_far, refused, released, released_on, releasing, releasing_on,
 };
 pub use untold::Refused;
-pub use writer::{Fallback, Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};
+pub use writer::{Parents, after_fork_in_child, close, give_to, open, quit, watched, withdraw};

@@ -12,7 +12,7 @@ use crate::callers::{self, Caller};
 use crate::holds::{AWAITED, held_so_far, mark_noted, note, timed};
 use crate::layout::{ASLEEP, ThreadPage, UNSEEN};
 use crate::told::{begins, pends, settle};
-use crate::writer::{self, mine};
+use crate::writer::{self, mine, mine_so_far};
 use crate::{search, tape};
 
 /// The calling thread has released the lock at `lock`, and sleeps at a condition variable until it
@@ -33,7 +33,7 @@ pub fn idle(caller: impl Into<Caller>, lock: usize) {
 #[inline]
 pub fn awaited(moved: Moved) {
     if writer::watched()
-        && let Some(page) = mine()
+        && let Some(page) = mine_so_far()
     {
         moves(page, moved);
     }
@@ -68,7 +68,7 @@ fn moves(page: &ThreadPage, Moved { mutex, waiter }: Moved) {
 /// queue.
 #[cold]
 pub fn awake() {
-    let Some(page) = mine().filter(|page| page.waiting.load(Relaxed) != 0) else { return };
+    let Some(page) = mine_so_far().filter(|page| page.waiting.load(Relaxed) != 0) else { return };
     match page.waiting_since.load(Relaxed) {
         0 => page.waiting.store(0, Relaxed),
         _ => page.waiting_for.store(page.waiting_for.load(Relaxed) & !ASLEEP, Relaxed),

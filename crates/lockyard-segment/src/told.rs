@@ -22,7 +22,7 @@ use crate::process;
 use crate::search;
 use crate::tape;
 use crate::within;
-use crate::writer::{self, mine, tally};
+use crate::writer::{self, mine, mine_so_far, tally};
 
 /// The class of locks of `kind` (at most 16 bytes) called `name` (at most 168), made by the code at
 /// `site` (0: unknown). The same for the same arguments; two threads that ask at once may get two,
@@ -92,6 +92,12 @@ pub fn page() -> Option<&'static ThreadPage> {
     mine()
 }
 
+/// The same, for what is no acquisition: the child of a fork that has taken no lock counts nowhere.
+#[inline]
+pub fn page_so_far() -> Option<&'static ThreadPage> {
+    mine_so_far()
+}
+
 /// [`acquired`], while others wait for the lock: its hold time is taken.
 #[cold]
 pub fn acquired_past_others(caller: impl Into<Caller>, lock: usize) {
@@ -106,7 +112,7 @@ pub fn acquired_past_others(caller: impl Into<Caller>, lock: usize) {
 /// thread runs again after the release.
 #[inline]
 pub fn releasing(lock: usize) {
-    if let Some(page) = mine() {
+    if let Some(page) = mine_so_far() {
         releasing_on(page, lock);
     }
 }
@@ -123,7 +129,7 @@ pub fn releasing_on(page: &ThreadPage, lock: usize) {
 /// is used.
 #[inline]
 pub fn released(lock: usize) {
-    if let Some(page) = mine() {
+    if let Some(page) = mine_so_far() {
         released_on(page, lock);
     }
 }

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | null | false | no segment: nothing is counted but events, in private memory |
 //! | set | true | open |
-//! | null | true | a child after fork: opens when it first waits |
+//! | null | true | a child after fork: opens when it first takes a lock |
 //!
 //! The mapping is never removed while a thread could be in it: only by a child after `fork`, which
 //! has one thread.
@@ -25,9 +25,8 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
-use crate::layout::{
-    CLASSES, FALLBACKS, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION,
-};
+use crate::fallbacks::REASONS;
+use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
 use crate::process::{self, populate};
 use crate::site;
 use crate::untold::{self, Refused};
@@ -36,7 +35,7 @@ use crate::untold::{self, Refused};
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 /// Not 0: the segment is open, or will be.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
-/// 1 while a thread opens the segment.
+/// The kernel's name of the thread that opens the segment.
 static OPENING: AtomicU32 = AtomicU32::new(0);
 /// Whose the segment is, or the word why there is none: after a fork that nobody told us of, the
 /// name is the parent's to remove.
@@ -63,29 +62,6 @@ thread_local! {
     // destructor: an access is one load, at any time of the thread's life.
     static PAGE_OF_THREAD: Cell<*const ThreadPage> = const { Cell::new(core::ptr::null()) };
 }
-
-/// Why an object was left to the C library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Fallback {
-    /// A mutex with priority inheritance.
-    Inherit,
-    /// A mutex with a priority ceiling.
-    Ceiling,
-    /// A robust mutex.
-    Robust,
-    /// Shared between processes.
-    Shared,
-    /// A named semaphore.
-    Named,
-    /// A condition variable whose mutex went there.
-    Condition,
-    /// Another reason.
-    Other,
-}
-
-const REASONS: [&str; 7] = ["inherit", "ceiling", "robust", "shared", "named", "condition", "other"];
-const _: () = assert!(REASONS.len() <= FALLBACKS);
 
 /// Whether acquisitions are to be told. One load.
 #[inline(always)]
@@ -117,7 +93,7 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
     open_now()
 }
 
-/// Opens the segment of a child, at its first wait. Without a segment the child goes on as before.
+/// Opens the segment of a child, at its first lock. Without a segment the child goes on as before.
 pub(crate) fn open_in_child() {
     if BASE.load(Relaxed).is_null() && watched() {
         let _ = open_now();
@@ -126,25 +102,47 @@ pub(crate) fn open_in_child() {
 
 #[cold]
 fn open_now() -> Result<(), Refused> {
-    if OPENING.swap(1, Acquire) != 0 {
-        return Ok(()); // another thread is at it
+    let me = threads::kernel_id_of_caller();
+    if let Err(other) = OPENING.compare_exchange(0, me, Acquire, Relaxed) {
+        // In a signal handler of the thread that is at it there is nothing to wait for.
+        if other != me {
+            wait_until_open();
+        }
+        return Ok(());
     }
-    let me = rustix::process::getpid().as_raw_pid() as u32;
-    let result = make(me);
+    let process = rustix::process::getpid().as_raw_pid() as u32;
+    // Another may have come first.
+    let result = if BASE.load(Relaxed).is_null() { make(process) } else { Ok(()) };
     if let Err(refused) = result {
         WATCHED.store(0, Relaxed);
-        if untold::leave(me, SESSION.load(Relaxed), refused) {
-            OWNER.store(me, Relaxed);
+        if untold::leave(process, SESSION.load(Relaxed), refused) {
+            OWNER.store(process, Relaxed);
         }
     }
     OPENING.store(0, Release);
     result
 }
 
+/// Another thread opens the segment. What this one takes meanwhile would be nobody's: of a circle
+/// of two that begin at once, one lock would have no holder.
+fn wait_until_open() {
+    let is_open = || (OPENING.load(Acquire) == 0).then_some(());
+    // A handler that the other thread is in may never return: then nobody waits any more.
+    if (0..ROUNDS).all(|_| Linux::try_window(is_open).is_none()) {
+        WATCHED.store(0, Relaxed);
+    }
+}
+
+/// How often a thread waits a millisecond or two for another that opens the segment.
+const ROUNDS: u32 = 200;
+
 fn make(me: u32) -> Result<(), Refused> {
     let file = |error: Errno| Refused::File(error.raw_os_error());
     let memory = |error: Errno| Refused::Memory(error.raw_os_error());
-    process::sweep();
+    if !process::alive(SESSION.load(Relaxed)) {
+        // A session has done so when it began, and keeps the names of all that belongs to it.
+        process::sweep();
+    }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let made = process::open(me, flags).or_else(|error| {
         // This very process's, of the program it was before exec; or of one long gone.
@@ -294,7 +292,7 @@ impl Drop for Parents {
 }
 
 /// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
-/// child opens its own when it first waits for a lock.
+/// child opens its own when it first takes a lock.
 ///
 /// A caller that has kept a [`page`](crate::page) forgets it before it drops the result. A signal
 /// handler in between finds no segment to keep a page of, and the page kept is still there.
@@ -371,15 +369,19 @@ pub(crate) fn mine() -> Option<&'static ThreadPage> {
     unsafe { page.as_ref() }.or_else(find_mine)
 }
 
+/// The same, for what a thread does beside taking locks: the child of a fork opens no segment for
+/// that, unless it is recorded. One that only execs may give locks back before, in handlers.
+#[inline]
+pub(crate) fn mine_so_far() -> Option<&'static ThreadPage> {
+    if BASE.load(Relaxed).is_null() && RECORDED.load(Relaxed) == 0 { None } else { mine() }
+}
+
 #[cold]
 fn find_mine() -> Option<&'static ThreadPage> {
     // A thread without a record has no page of its own, and its acquisitions are not counted:
     // nobody could add to number 0 plainly.
     let slot = Linux::current()?.id().raw();
-    if RECORDED.load(Relaxed) != 0 {
-        // What it does before its first wait is recorded as well.
-        open_in_child();
-    }
+    open_in_child();
     let shared = shared()?;
     let Some(page) = page(slot) else {
         // The thread asks no more, and is counted once.
@@ -433,11 +435,4 @@ fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
     // SAFETY: inside the mapping, aligned, nothing but atomics. A caller that looks inside has
     // seen that it is real.
     unsafe { &*place.cast::<ThreadPage>() }
-}
-
-/// An object was left to the C library, for `reason`.
-pub fn fell_back(reason: Fallback) {
-    if let Some(shared) = shared() {
-        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
-    }
 }

@@ -4,6 +4,7 @@
 
 #[path = "../preloaded/mod.rs"]
 mod preloaded;
+mod processes;
 mod signalled;
 
 use std::fs;

@@ -1,0 +1,37 @@
+//! Locks of children of fork, and of the program that a process was before exec.
+
+use super::{place_in, preloaded, told_of};
+
+fn at(function: &str, mark: &str) -> String {
+    place_in("processes", function, mark)
+}
+
+#[track_caller]
+fn told(what: &str, parts: &[String]) -> String {
+    told_of(&preloaded::program("processes", ""), what, parts)
+}
+
+/// What the child held before its first wait was not known: "No thread is seen to hold it".
+#[test]
+fn a_deadlock_in_the_child_of_a_fork_is_named() {
+    let parts = ["Deadlock: thread ".to_owned(), at("forth", "forth second"), at("back", "back second")];
+    let report = told("killed", &parts);
+    for mark in ["forth", "back"] {
+        let since = format!("holds since {}", at(mark, &format!("{mark} first")));
+        assert!(report.contains(&since), "{since}: {report}");
+    }
+}
+
+/// Neither the thread nor the line was known.
+#[test]
+fn a_long_hold_in_the_child_of_a_fork_is_named() {
+    let held = format!("held from {} for ", at("holder", "holder"));
+    let asked = format!("asked for in {}", at("asker", "asker"));
+    told("hold", &["Locks cost this program ".to_owned(), asked, held, "\"kidhog\"".to_owned()]);
+}
+
+/// It was said to have taken no lock.
+#[test]
+fn acquisitions_in_the_child_of_a_fork_are_counted_without_a_wait() {
+    told("calm child", &["problem: its threads waited ".to_owned(), " of 2,000 acquisitions".to_owned()]);
+}

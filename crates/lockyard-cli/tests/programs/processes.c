@@ -1,0 +1,96 @@
+// A program whose locks are a child's: `processes WHAT`.
+// The test finds lines by their marks.
+#include "plants.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER, index_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t both;
+
+// ---- of a child, whose first thread takes no lock
+
+// No barrier is in sight of the first locks: both threads come to them at once.
+__attribute__((noinline)) static void *forth(void *nothing)
+{
+    pthread_mutex_lock(&table); // MARK forth first
+    nap(100000);
+    pthread_mutex_lock(&index_lock); // MARK forth second
+    return nothing;
+}
+
+__attribute__((noinline)) static void *back(void *nothing)
+{
+    pthread_mutex_lock(&index_lock); // MARK back first
+    nap(100000);
+    pthread_mutex_lock(&table); // MARK back second
+    return nothing;
+}
+
+__attribute__((noinline)) static void *holder(void *nothing)
+{
+    pthread_setname_np(pthread_self(), "kidhog");
+    pthread_mutex_lock(&table); // MARK holder
+    pthread_barrier_wait(&both);
+    nap(300000);
+    pthread_mutex_unlock(&table);
+    return nothing;
+}
+
+__attribute__((noinline)) static void *asker(void *nothing)
+{
+    pthread_barrier_wait(&both);
+    pthread_mutex_lock(&table); // MARK asker
+    pthread_mutex_unlock(&table);
+    return nothing;
+}
+
+static void *calm(void *nothing)
+{
+    pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+    for (int round = 0; round < 1000; round++) {
+        pthread_mutex_lock(&own);
+        pthread_mutex_unlock(&own);
+    }
+    return nothing;
+}
+
+static void child(void *(*first)(void *), void *(*second)(void *))
+{
+    pid_t child = fork();
+    if (child == 0) {
+        run(first, 1, second, 1);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+// Its threads wait for each other until it is killed.
+static void killed(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        run(forth, 1, back, 1);
+        _exit(0);
+    }
+    nap(600000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+int main(int words, char **word)
+{
+    const char *what = words > 1 ? word[1] : "";
+    pthread_barrier_init(&both, NULL, 2);
+    if (!strcmp(what, "killed"))
+        killed();
+    else if (!strcmp(what, "hold"))
+        child(holder, asker);
+    else if (!strcmp(what, "calm child"))
+        child(calm, calm);
+    else
+        return 2;
+    puts("done");
+    return 0;
+}

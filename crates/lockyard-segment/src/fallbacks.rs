@@ -1,0 +1,36 @@
+//! Objects that were left to the C library.
+
+use core::sync::atomic::Ordering::*;
+
+use crate::layout::FALLBACKS;
+use crate::writer::shared;
+
+/// Why an object was left to the C library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Fallback {
+    /// A mutex with priority inheritance.
+    Inherit,
+    /// A mutex with a priority ceiling.
+    Ceiling,
+    /// A robust mutex.
+    Robust,
+    /// Shared between processes.
+    Shared,
+    /// A named semaphore.
+    Named,
+    /// A condition variable whose mutex went there.
+    Condition,
+    /// Another reason.
+    Other,
+}
+
+pub(crate) const REASONS: [&str; 7] = ["inherit", "ceiling", "robust", "shared", "named", "condition", "other"];
+const _: () = assert!(REASONS.len() <= FALLBACKS);
+
+/// An object was left to the C library, for `reason`.
+pub fn fell_back(reason: Fallback) {
+    if let Some(shared) = shared() {
+        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
+    }
+}
