@@ -288,13 +288,26 @@ fn of_running(sample: &Sample, readers: &[Reader]) -> Vec<ThreadSample> {
 
 /// All processes of a session as one; `None` if there is none.
 fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
-    let mut samples = readers.iter().map(|reader| match known.gone(reader.process()) {
+    let samples = readers.iter().map(|reader| match known.gone(reader.process()) {
         Some(at) => reader.sample_at(at),
         None => reader.sample(),
     });
-    let mut sum = samples.next()?;
-    samples.for_each(|sample| sum.add(&sample));
-    Some(sum)
+    let mut processes: Vec<Sample> = Vec::new();
+    for sample in samples {
+        match processes.iter_mut().find(|process| process.process == sample.process) {
+            // What it was before exec: the one after the other.
+            Some(process) => {
+                let seconds = process.seconds + sample.seconds;
+                process.add(&sample);
+                process.seconds = seconds;
+            }
+            None => processes.push(sample),
+        }
+    }
+    processes.into_iter().reduce(|mut sum, process| {
+        sum.add(&process);
+        sum
+    })
 }
 
 /// The failure of a look at a process that tells nothing.

@@ -1,9 +1,6 @@
 //! Objects that were left to the C library.
 
-use core::sync::atomic::Ordering::*;
-
 use crate::layout::FALLBACKS;
-use crate::writer::shared;
 
 /// Why an object was left to the C library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,10 +24,3 @@ pub enum Fallback {
 
 pub(crate) const REASONS: [&str; 7] = ["inherit", "ceiling", "robust", "shared", "named", "condition", "other"];
 const _: () = assert!(REASONS.len() <= FALLBACKS);
-
-/// An object was left to the C library, for `reason`.
-pub fn fell_back(reason: Fallback) {
-    if let Some(shared) = shared() {
-        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
-    }
-}

@@ -77,7 +77,8 @@
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
 //!   segment of its own when it first takes a lock: a child that only execs pays nothing, though
 //!   handlers give locks back in it.
-//! * **exec**: the new program's segment replaces the old one's.
+//! * **exec**: the new program's segment replaces the old one's. A session gets both: the old one
+//!   is called `lockyard.PID.1` from then on, that of a third program `lockyard.PID.2`.
 //! * **No segment**, where a limit forbids it: a word in its place tells readers why.
 //!
 //! # Cost
@@ -90,6 +91,7 @@
 
 pub mod callers;
 pub mod classes;
+mod exec;
 mod fallbacks;
 pub mod histogram;
 mod holds;
@@ -104,6 +106,7 @@ pub mod recorder;
 mod refusal;
 pub mod sample;
 mod search;
+mod session;
 mod site;
 pub mod tape;
 mod text;
@@ -115,7 +118,7 @@ pub mod writer;
 
 pub use callers::Caller;
 pub use classes::Class;
-pub use fallbacks::{Fallback, fell_back};
+pub use fallbacks::Fallback;
 pub use holds::{acquired_plainly, released_plainly};
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
@@ -128,4 +131,4 @@ pub use told::{
     contended_by, joined, page, page_so_far, refused, released, released_on, releasing, releasing_on,
 };
 pub use untold::Refused;
-pub use writer::{Parents, after_fork_in_child, close, give_to, open, quit, watched, withdraw};
+pub use writer::{Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

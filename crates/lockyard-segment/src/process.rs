@@ -48,9 +48,39 @@ impl Write for Name {
     }
 }
 
+/// A program that a process runs, or ran before exec: what has a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Image {
+    pub(crate) process: u32,
+    /// 0: it runs this one.
+    pub(crate) before: u32,
+}
+
+impl Image {
+    /// The one that `process` runs.
+    pub(crate) const fn of(process: u32) -> Self {
+        Self { process, before: 0 }
+    }
+
+    /// The name of its segment, inside [`FOLDER`].
+    pub(crate) fn name(self) -> Name {
+        match self {
+            Self { process, before: 0 } => Name::new(format_args!("lockyard.{process}")),
+            Self { process, before } => Name::new(format_args!("lockyard.{process}.{before}")),
+        }
+    }
+
+    /// The one whose segment has this name.
+    fn named(name: &[u8]) -> Option<Self> {
+        let text = core::str::from_utf8(name.strip_prefix(PREFIX)?).ok()?;
+        let (process, before) = text.split_once('.').unwrap_or((text, "0"));
+        Some(Self { process: process.parse().ok()?, before: before.parse().ok()? })
+    }
+}
+
 /// The name of the segment of `process`, inside [`FOLDER`].
 pub(crate) fn file_name(process: u32) -> Name {
-    Name::new(format_args!("lockyard.{process}"))
+    Image::of(process).name()
 }
 
 /// When `process` began, in ticks since boot; `None` if there is no such process.
@@ -106,16 +136,24 @@ pub(crate) fn version(file: impl AsFd) -> u32 {
     pread(file, &mut bytes, 8).map_or(0, |_| u32::from_le_bytes(bytes))
 }
 
-/// Calls `visit` with the process id of every name of a segment.
+/// Calls `visit` with the id of every process that has a segment.
 pub(crate) fn each_name(mut visit: impl FnMut(u32)) -> Result<(), Errno> {
+    each_image(|image| {
+        if image.before == 0 {
+            visit(image.process);
+        }
+    })
+}
+
+/// Calls `visit` for every name of a segment.
+pub(crate) fn each_image(mut visit: impl FnMut(Image)) -> Result<(), Errno> {
     let folder = File::open(FOLDER, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
     let mut entries = RawDir::new(folder, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = entry?;
-        let digits = entry.file_name().to_bytes().strip_prefix(PREFIX);
-        if let Some(id) = digits.and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok()) {
-            visit(id);
+        if let Some(image) = Image::named(entry.file_name().to_bytes()) {
+            visit(image);
         }
     }
     Ok(())
@@ -127,13 +165,16 @@ pub(crate) fn sweep() {
     let (namespace, me) = (namespace(), rustix::process::getpid().as_raw_pid() as u32);
     let kept = |session: u32| session != me && alive(session);
     let user = rustix::process::geteuid().as_raw();
-    let _ = each_name(|process| {
-        let name = file_name(process);
-        let Ok(file) = open(process, OFlags::RDONLY) else { return };
+    let _ = each_image(|image| {
+        let (process, name) = (image.process, image.name());
+        let Ok(file) = open_image(image, OFlags::RDONLY) else { return };
         let mine = rustix::fs::fstat(&file).is_ok_and(|found| found.st_uid == user);
         // Without an identity it is being made at this moment, unless nobody is there to make it.
         let gone = match identity(&file) {
-            Some(found) => found.namespace == namespace && began(process) != Some(found.began) && !kept(found.session),
+            Some(found) => {
+                let runs = image.before == 0 && began(process) == Some(found.began);
+                found.namespace == namespace && !runs && !kept(found.session)
+            }
             None => began(process).is_none(),
         };
         if mine && gone {
@@ -145,18 +186,24 @@ pub(crate) fn sweep() {
 /// Opens the segment file of `process`; never through a symbolic link, and without waiting: anybody
 /// can put a pipe there.
 pub(crate) fn open(process: u32, flags: OFlags) -> Result<File, Errno> {
-    open_in(FOLDER, process, flags)
+    open_image(Image::of(process), flags)
 }
 
-fn open_in(folder: &CStr, process: u32, flags: OFlags) -> Result<File, Errno> {
+/// The same of `image`.
+pub(crate) fn open_image(image: Image, flags: OFlags) -> Result<File, Errno> {
+    open_in(FOLDER, &image.name(), flags)
+}
+
+fn open_in(folder: &CStr, name: &Name, flags: OFlags) -> Result<File, Errno> {
     let folder = File::open(folder, OFlags::PATH)?;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    File::open_at(&folder, file_name(process).as_c_str(), flags)
+    File::open_at(&folder, name.as_c_str(), flags)
 }
 
-/// Opens the segment of `process` for a reader, and says what the process calls itself: one in
+/// Opens the segment of `image` for a reader, and says what its process calls itself: one in
 /// another namespace has another process id there, and another `/dev/shm`.
-pub(crate) fn open_for_reader(process: u32, flags: OFlags) -> Result<(File, u32), Errno> {
+pub(crate) fn open_for_reader(image: Image, flags: OFlags) -> Result<(File, u32), Errno> {
+    let process = image.process;
     let apart = ["mnt", "pid"].into_iter().any(|kind| {
         let namespace = |whose: fmt::Arguments<'_>| {
             let path = Name::new(format_args!("/proc/{whose}/ns/{kind}"));
@@ -165,14 +212,14 @@ pub(crate) fn open_for_reader(process: u32, flags: OFlags) -> Result<(File, u32)
         matches!((namespace(format_args!("{process}")), namespace(format_args!("self"))), (Ok(its), Ok(own)) if its != own)
     });
     if !apart {
-        return open(process, flags).map(|file| (file, process));
+        return open_image(image, flags).map(|file| (file, process));
     }
     let inner =
         status(process, "NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(process);
     // The process's own file system, as the kernel shows it.
     const ITS: &str = "root";
     let folder = Name::new(format_args!("/proc/{process}/{ITS}/dev/shm"));
-    open_in(folder.as_c_str(), inner, flags).map(|file| (file, inner))
+    open_in(folder.as_c_str(), &Image { process: inner, ..image }.name(), flags).map(|file| (file, inner))
 }
 
 /// The effective user of `process`. Whose its files in `/proc` are says less: root's, once it has
@@ -269,6 +316,10 @@ mod tests {
     #[test]
     fn names_fit() {
         assert_eq!(file_name(u32::MAX).as_c_str(), c"lockyard.4294967295");
+        for image in [Image::of(7), Image { process: 7, before: 3 }] {
+            assert_eq!(Image::named(image.name().as_c_str().to_bytes()), Some(image));
+        }
+        assert_eq!(Image::named(b"lockyard.7.x").or(Image::named(b"other.7")), None);
         assert_eq!(Name::new(format_args!("{:>80}", 1)).as_c_str().to_bytes().len(), 63);
     }
 }

@@ -15,7 +15,7 @@ use crate::layout::{
     WITH_DEADLINE,
 };
 use crate::memory::Memory;
-use crate::process;
+use crate::process::{self, Image};
 use crate::refusal::Refusal;
 use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting, Within};
 use crate::told::{self, UnderWay};
@@ -24,7 +24,7 @@ use crate::{untold, within};
 /// A segment. Stays readable when the process has ended and its name is gone.
 #[derive(Debug)]
 pub struct Reader {
-    process: u32,
+    image: Image,
     /// The file's inode.
     file: u64,
     memory: Memory,
@@ -37,7 +37,7 @@ impl Reader {
     /// # Errors
     /// Why it cannot be read.
     pub fn open(process: u32) -> Result<Self, Refusal> {
-        Self::map(process, false, true)
+        Self::map(Image::of(process), false, true)
     }
 
     /// The same, to [reset](Self::reset). For root: the process's user can end the caller with
@@ -46,48 +46,21 @@ impl Reader {
     /// # Errors
     /// Why it cannot be written.
     pub fn open_to_reset(process: u32) -> Result<Self, Refusal> {
-        Self::map(process, true, true)
-    }
-
-    /// The segments of all processes, running or not, that wrote for session `session` (the process
-    /// id of a `lockyard stat`).
-    pub fn of_session(session: u32) -> Vec<Self> {
-        Self::members(session).into_iter().filter_map(|process| Self::map(process, false, false).ok()).collect()
-    }
-
-    /// Why segments of that session cannot be read.
-    pub fn refused_of_session(session: u32) -> Vec<Refusal> {
-        Self::members(session).into_iter().filter_map(|process| Self::map(process, false, false).err()).collect()
-    }
-
-    /// The processes of that session.
-    pub(crate) fn members(session: u32) -> Vec<u32> {
-        let mut members = Vec::new();
-        let _ = process::each_name(|process| members.push(process));
-        // An earlier command may have had the same id, and have left processes that go on.
-        let (begun, namespace) = (process::began(session), process::namespace());
-        let belongs = |process: &u32| {
-            let file = process::open(*process, OFlags::RDONLY).ok();
-            file.and_then(process::identity).is_some_and(|found| {
-                let is_later = found.namespace != namespace || begun <= Some(found.began);
-                found.session == session && is_later
-            })
-        };
-        members.retain(belongs);
-        members
+        Self::map(Image::of(process), true, true)
     }
 
     /// Removes the name: nobody else will find it. For the session that kept it.
     pub fn remove(&self) {
-        process::remove(&process::file_name(self.process));
+        process::remove(&self.image.name());
     }
 
-    pub(crate) fn map(process: u32, writable: bool, running: bool) -> Result<Self, Refusal> {
+    pub(crate) fn map(image: Image, writable: bool, running: bool) -> Result<Self, Refusal> {
+        let process = image.process;
         let system = |error: Errno| Refusal::System(process, error.raw_os_error());
         // Nobody but root and the process's user may look: its files in /proc say whose it is.
         let owner = process::user(process);
         let flags = if writable { OFlags::RDWR } else { OFlags::RDONLY };
-        let (file, own_name) = match (process::open_for_reader(process, flags), owner) {
+        let (file, own_name) = match (process::open_for_reader(image, flags), owner) {
             (Ok(found), _) => found,
             (Err(Errno::NOENT), None) => return Err(Refusal::NoProcess(process)),
             (Err(Errno::NOENT), Some(user)) if !process::permitted(user) => {
@@ -126,7 +99,7 @@ impl Reader {
         }
         let foreign = found.st_uid != rustix::process::geteuid().as_raw();
         let memory = if foreign && !writable { Memory::copied(file) } else { Memory::mapped(&file, writable) };
-        Ok(Self { process, file: found.st_ino, memory: memory.map_err(system)?, writable })
+        Ok(Self { image, file: found.st_ino, memory: memory.map_err(system)?, writable })
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -140,14 +113,18 @@ impl Reader {
 
     /// The process.
     pub fn process(&self) -> u32 {
-        self.process
+        self.image.process
+    }
+
+    pub(crate) fn image(&self) -> Image {
+        self.image
     }
 
     /// Whether the process has ended.
     pub fn ended(&self) -> bool {
         self.memory.refresh_header();
         let header = &self.shared().header;
-        header.ended.load(Acquire) != 0 || process::began(self.process) != Some(header.began.load(Relaxed))
+        header.ended.load(Acquire) != 0 || process::began(self.image.process) != Some(header.began.load(Relaxed))
     }
 
     /// Whether it counts from a [reset](Self::reset) on.
@@ -243,7 +220,7 @@ impl Reader {
         self.pending(&mut classes, &place_of);
         let waiters = self.waiters(&mut classes, &place_of, reset, now);
         Sample {
-            process: self.process,
+            process: self.image.process,
             locks: header.locks.get(),
             seconds: now.saturating_sub(reset.max(header.opened_ns.load(Relaxed))) as f64 / 1e9,
             threads: self.pages().count().saturating_sub(1) as u32,
@@ -306,7 +283,7 @@ impl Reader {
                 Some(Hold { lock: held.lock.load(Relaxed), place, ns })
             });
             let (thread, name) = (page.thread.load(Relaxed) as u32, page.name.get());
-            all.push(ThreadSample { process: self.process, thread, name, waits, holds: holds.collect() });
+            all.push(ThreadSample { process: self.image.process, thread, name, waits, holds: holds.collect() });
         }
         let wanted: Vec<u64> = all.iter().filter_map(|thread| Some(thread.waits.as_ref()?.lock)).collect();
         let matters = |thread: &ThreadSample| {
@@ -417,7 +394,7 @@ impl Reader {
     }
 
     fn refused(&self, error: Errno) -> Refusal {
-        Refusal::System(self.process, error.raw_os_error())
+        Refusal::System(self.image.process, error.raw_os_error())
     }
 }
 

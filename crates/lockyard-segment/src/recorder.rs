@@ -6,7 +6,7 @@ use lockyard::platform::linux::file::File;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::layout::{ThreadPage, state};
-use crate::process;
+use crate::process::{self, Image};
 use crate::reader::Reader;
 use crate::refusal::Refusal;
 use crate::tape::{self, Event};
@@ -37,8 +37,8 @@ pub struct RecordedClass {
 }
 
 /// The segment's file of `process`, locked. `None`: another recorder has it.
-fn claim(process: u32) -> Option<File> {
-    let (file, _) = process::open_for_reader(process, OFlags::RDONLY).ok()?;
+fn claim(image: Image) -> Option<File> {
+    let (file, _) = process::open_for_reader(image, OFlags::RDONLY).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| file)
 }
 
@@ -48,8 +48,8 @@ impl Recorder {
     /// # Errors
     /// Why it cannot be recorded.
     pub fn open(process: u32) -> Result<Self, Refusal> {
-        let reader = Reader::map(process, true, true)?;
-        let claim = Some(claim(process).ok_or(Refusal::Recorded(process))?);
+        let reader = Reader::map(Image::of(process), true, true)?;
+        let claim = Some(claim(Image::of(process)).ok_or(Refusal::Recorded(process))?);
         let mut recorder = Self { reader, on: false, before: (0, 0), _claim: claim };
         // What an earlier recorder has left.
         tape::all(recorder.reader.shared()).for_each(|(_, tape)| tape.skip());
@@ -60,9 +60,9 @@ impl Recorder {
     /// For each segment of session `session` whose [key](Self::key) is not among `known`.
     pub fn of_session(session: u32, known: &[u64]) -> Vec<Self> {
         let members = Reader::members(session).into_iter();
-        let readers = members.filter_map(|process| Reader::map(process, true, false).ok());
+        let readers = members.filter_map(|image| Reader::map(image, true, false).ok());
         let new = readers.filter(|reader| !known.contains(&reader.key()));
-        new.map(|reader| Self { _claim: claim(reader.process()), reader, on: true, before: (0, 0) }).collect()
+        new.map(|reader| Self { _claim: claim(reader.image()), reader, on: true, before: (0, 0) }).collect()
     }
 
     /// What tells its segment from others: a program that execs another has a new one.

@@ -25,11 +25,11 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
-use crate::fallbacks::REASONS;
+use crate::fallbacks::{Fallback, REASONS};
 use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
 use crate::process::{self, populate};
-use crate::site;
 use crate::untold::{self, Refused};
+use crate::{exec, site};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -147,7 +147,7 @@ fn make(me: u32) -> Result<(), Refused> {
     let made = process::open(me, flags).or_else(|error| {
         // This very process's, of the program it was before exec; or of one long gone.
         if error == Errno::EXIST {
-            process::remove(&process::file_name(me));
+            exec::set_aside(me, SESSION.load(Relaxed));
         }
         process::open(me, flags)
     });
@@ -435,4 +435,11 @@ fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
     // SAFETY: inside the mapping, aligned, nothing but atomics. A caller that looks inside has
     // seen that it is real.
     unsafe { &*place.cast::<ThreadPage>() }
+}
+
+/// An object was left to the C library, for `reason`.
+pub fn fell_back(reason: Fallback) {
+    if let Some(shared) = shared() {
+        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
+    }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard_segment::{self as segment, Recorder};
+use lockyard_segment::{self as segment, Reader, Recorder};
 use lockyard_work::machine::Machine;
 
 use crate::cli::RecordArgs;
@@ -161,7 +161,8 @@ impl Recorded {
         }
         let seen = recording.collector.events() > 0;
         let sample = recording.recorders.first().map(|recorder| recorder.reader().sample());
-        recording.recorders.iter().map(Recorder::reader).filter(|reader| reader.ended()).for_each(|one| one.remove());
+        // By the names that they have now: exec changes that of the program before.
+        Reader::of_session(session).iter().filter(|reader| reader.ended()).for_each(Reader::remove);
         followed.known.untold = unseen::refused(session, sample.is_some());
         segment::reader::sweep();
         if !seen {

@@ -35,3 +35,17 @@ fn a_long_hold_in_the_child_of_a_fork_is_named() {
 fn acquisitions_in_the_child_of_a_fork_are_counted_without_a_wait() {
     told("calm child", &["problem: its threads waited ".to_owned(), " of 2,000 acquisitions".to_owned()]);
 }
+
+/// What it had counted was thrown away: locks were "not this program's problem".
+#[test]
+fn waits_before_exec_are_counted() {
+    let cost = |what: &str| {
+        let asked = format!("asked for in {}", at("before", "before"));
+        let held = format!("held from {} for ", at("before", "before"));
+        told(what, &["Locks cost this program ".to_owned(), asked, held])
+    };
+    let report = cost("becomes calm");
+    assert!(report.contains("mutex of calm"), "what it took afterwards is counted as well: {report}");
+    // It was said to have taken no lock.
+    cost("becomes nothing");
+}

@@ -1,4 +1,4 @@
-// A program whose locks are a child's: `processes WHAT`.
+// A program whose locks are a child's, or of the program that it was before exec: `processes WHAT`.
 // The test finds lines by their marks.
 #include "plants.h"
 
@@ -8,6 +8,7 @@
 
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER, index_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t both;
+static atomic_int stop;
 
 // ---- of a child, whose first thread takes no lock
 
@@ -79,6 +80,31 @@ static void killed(void)
     waitpid(child, NULL, 0);
 }
 
+// ---- before exec
+
+__attribute__((noinline)) static void *before(void *nothing)
+{
+    while (!stop) {
+        pthread_mutex_lock(&table); // MARK before
+        nap(10000);
+        pthread_mutex_unlock(&table);
+    }
+    return nothing;
+}
+
+static void become(char *program, char *what)
+{
+    pthread_t threads[FEW];
+    for (int at = 0; at < FEW; at++)
+        pthread_create(&threads[at], NULL, before, NULL);
+    nap(500000);
+    stop = 1;
+    for (int at = 0; at < FEW; at++)
+        pthread_join(threads[at], NULL);
+    execv(program, (char *[]){ program, what, NULL });
+    exit(1);
+}
+
 int main(int words, char **word)
 {
     const char *what = words > 1 ? word[1] : "";
@@ -89,7 +115,13 @@ int main(int words, char **word)
         child(holder, asker);
     else if (!strcmp(what, "calm child"))
         child(calm, calm);
-    else
+    else if (!strcmp(what, "calm"))
+        run(calm, 1, calm, 1);
+    else if (!strcmp(what, "becomes calm"))
+        become(word[0], "calm");
+    else if (!strcmp(what, "becomes nothing"))
+        become(word[0], "nothing");
+    else if (strcmp(what, "nothing") != 0)
         return 2;
     puts("done");
     return 0;

@@ -1,0 +1,52 @@
+//! What a process counted as the program that it was before exec: a session gets it.
+
+use core::mem::offset_of;
+
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
+use lockyard::platform::linux::file::File;
+use rustix::fd::AsFd;
+use rustix::fs::{OFlags, RenameFlags, fstat, renameat_with};
+use rustix::io::{pread, pwrite};
+
+use crate::layout::{Header, LENGTH, VERSION};
+use crate::process::{self, Image};
+
+/// Programs that a process was before, of which segments are kept.
+const MOST: u32 = 64;
+
+/// The name of `process`, which is ours, is taken: by the program that it was before exec, or by a
+/// process long gone. Session `session` gets what that program has counted, if it took a lock;
+/// anything else is removed.
+pub(crate) fn set_aside(process: u32, session: u32) {
+    if keep(Image::of(process), session).is_none() {
+        process::remove(&process::file_name(process));
+    }
+}
+
+fn keep(image: Image, session: u32) -> Option<()> {
+    let file = process::open(image.process, OFlags::RDWR).ok()?;
+    let found = process::identity(&file).filter(|found| found.session == session && process::alive(session))?;
+    let is_ours = found.namespace == process::namespace()
+        && process::began(image.process) == Some(found.began)
+        && fstat(&file).is_ok_and(|file| file.st_uid == rustix::process::geteuid().as_raw())
+        && word(&file, offset_of!(Header, version)) == Some(VERSION);
+    if !is_ours || word(&file, offset_of!(Header, started))? == 0 {
+        return None;
+    }
+    process::may_be_long(LENGTH as u64).ok()?;
+    // Its threads are gone, and their waits are over.
+    pwrite(&file, &Linux::now().to_le_bytes(), offset_of!(Header, ended_ns) as u64).ok()?;
+    pwrite(&file, &1u32.to_le_bytes(), offset_of!(Header, ended) as u64).ok()?;
+    let folder = File::open(process::FOLDER, OFlags::PATH).ok()?;
+    let old = image.name();
+    (1..=MOST).find_map(|before| {
+        let new = Image { before, ..image }.name();
+        renameat_with(&folder, old.as_c_str(), &folder, new.as_c_str(), RenameFlags::NOREPLACE).ok()
+    })
+}
+
+fn word(file: impl AsFd, at: usize) -> Option<u32> {
+    let mut bytes = [0u8; 4];
+    (pread(file, &mut bytes, at as u64) == Ok(bytes.len())).then(|| u32::from_le_bytes(bytes))
+}
