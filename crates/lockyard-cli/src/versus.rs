@@ -151,7 +151,7 @@ impl Versus {
         let Some(server) = &self.server else {
             let begin = Instant::now();
             let (status, text) = finish(self.start(launch)?)?;
-            return self.rate(name, status, &text, begin.elapsed());
+            return self.rate(("program", name), status, &text, begin.elapsed());
         };
         let mut child = self.start(launch)?;
         let loaded = self.loaded(name, server, &mut child);
@@ -179,7 +179,7 @@ impl Versus {
         let load = shell(&server.load).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let load = load.map_err(|error| Failure::run(format!("cannot start the load: {}", plain(&error))))?;
         let (status, text) = finish(load)?;
-        self.rate(name, status, &text, begin.elapsed())
+        self.rate(("load", name), status, &text, begin.elapsed())
     }
 
     fn start(&self, launch: &Launch) -> Result<Child, Failure> {
@@ -194,10 +194,11 @@ impl Versus {
         command.stdout(out).stderr(err).spawn().map_err(|error| launch.refused(&error))
     }
 
-    fn rate(&self, name: &str, status: ExitStatus, text: &str, time: Duration) -> Result<f64, Failure> {
+    /// What `what`, the program or the load, says on the locks called `name`.
+    fn rate(&self, (what, name): (&str, &str), status: ExitStatus, text: &str, time: Duration) -> Result<f64, Failure> {
         if !status.success() {
             let last = text.lines().last().map_or_else(String::new, |line| format!("; it said: {line}"));
-            return Err(Failure::run(format!("the program failed on {name} ({status}){last}")));
+            return Err(Failure::run(format!("the {what} failed on {name} ({status}){last}")));
         }
         let Some(metric) = &self.metric else { return Ok(1.0 / time.as_secs_f64().max(1e-9)) };
         let number =

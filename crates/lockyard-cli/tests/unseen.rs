@@ -169,3 +169,14 @@ fn a_daemon_that_is_recorded_no_longer_is_named() {
     assert!(said.lines().last().is_some_and(|line| line.ends_with("not recorded from here on")), "{said}");
     std::fs::remove_file(out).expect("it is there");
 }
+
+/// The program was said to have failed.
+#[test]
+fn a_load_that_fails_is_named_as_the_load() {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["compare", "--load", "exit 3", "--ready", "true", "--lock", "mutex", "--", "sleep", "600"]);
+    let Output { status, stderr, .. } = command.env("LOCKYARD_PRELOAD", library()).output().expect("the binary runs");
+    let line = String::from_utf8(stderr).expect("UTF-8");
+    assert_eq!(status.code(), Some(1), "{line}");
+    assert!(line.contains("the load failed on glibc (exit status: 3)"), "{line}");
+}
