@@ -6,7 +6,7 @@
 //! | what is found, first match | what is said |
 //! |---|---|
 //! | no segment can be made, or read | why: its own word, `/dev/shm`, the version |
-//! | `LOCKYARD_MUTEX=glibc` | that, and to unset it |
+//! | kinds of objects that are glibc's by choice | the variables that say so |
 //! | a program that the library was not in | what its file says, else its changed environment |
 //! | objects that were left to the C library, and no others | so many of these kinds |
 //! | a program that tells by itself, or brings its own locks along | which, and the way in |
@@ -23,7 +23,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use lockyard_segment::layout::LENGTH;
-use lockyard_segment::{self as segment, Reader, Sample};
+use lockyard_segment::{self as segment, CHOSEN, Reader, Sample};
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 use rustix::process::{Resource, Signal, getrlimit};
@@ -169,9 +169,8 @@ impl Unseen<'_> {
         if let Some(untold) = &self.known.untold {
             return untold.clone();
         }
-        let chosen = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("glibc"));
-        if self.preloaded && chosen("LOCKYARD_MUTEX") {
-            return "LOCKYARD_MUTEX=glibc leaves its mutexes to glibc; unset it".to_owned();
+        if let Some(chosen) = self.sample.and_then(chosen) {
+            return format!("{chosen}; unset that, or run it without --lock");
         }
         if let Some(program) = self.known.loaded.without() {
             return of_file(program).unwrap_or_else(|| without_library(program));
@@ -242,9 +241,25 @@ pub(crate) const NOT_TIMED: &str = "semaphores, barriers and condition variables
 
 /// The objects of `sample` that stayed the C library's, by their kinds.
 fn left_to_glibc(sample: &Sample) -> Option<String> {
-    let some = sample.fallbacks.iter().filter(|(_, count)| *count > 0);
+    let some = sample.fallbacks.iter().filter(|(kind, count)| *count > 0 && !kind.starts_with(CHOSEN));
     let some: Vec<String> = some.map(|(kind, count)| format!("{} {kind}", numbers::grouped(*count))).collect();
     (!some.is_empty()).then(|| some.join(", "))
+}
+
+/// Which kinds of objects of `sample` are glibc's because somebody said so.
+pub(crate) fn chosen(sample: &Sample) -> Option<String> {
+    let some = sample.fallbacks.iter().filter(|(_, count)| *count > 0);
+    let (variables, kinds): (Vec<_>, Vec<_>) = some
+        .filter_map(|(kind, _)| match kind.strip_prefix(CHOSEN)? {
+            "mutex" => Some(("LOCKYARD_MUTEX=glibc", "mutexes")),
+            "rwlock" => Some(("LOCKYARD_RWLOCK=glibc", "rwlocks")),
+            "spin" => Some(("LOCKYARD_SPIN=glibc", "spinlocks")),
+            "sem" => Some(("LOCKYARD_SEM=glibc", "semaphores")),
+            _ => None,
+        })
+        .unzip();
+    let verb = if kinds.len() == 1 { "leaves" } else { "leave" };
+    (!kinds.is_empty()).then(|| format!("{} {verb} its {} to glibc", variables.join(" "), kinds.join(", ")))
 }
 
 fn without_library(program: &Path) -> String {

@@ -170,6 +170,24 @@ fn a_daemon_that_is_recorded_no_longer_is_named() {
     std::fs::remove_file(out).expect("it is there");
 }
 
+/// Only `LOCKYARD_MUTEX` was named; others left "1 other" behind.
+#[test]
+fn locks_that_are_glibcs_by_choice_are_named() {
+    let stat = |what: &str, variable: &str| {
+        let mut command = Command::new(cargo_bin!("lockyard"));
+        command.args(["stat", "--"]).arg(program("processes", "")).arg(what).env(variable, "glibc");
+        let Output { stderr, .. } = command.env("LOCKYARD_PRELOAD", library()).output().expect("the binary runs");
+        String::from_utf8(stderr).expect("UTF-8")
+    };
+    for (variable, kind) in [("LOCKYARD_RWLOCK", "rwlocks"), ("LOCKYARD_SPIN", "spinlocks")] {
+        let said = format!("{variable}=glibc leaves its {kind} to glibc");
+        let none = stat("nothing", variable);
+        assert!(none.contains("saw no lock") && none.contains(&said) && !none.contains("other"), "{none}");
+        let some = stat("calm", variable);
+        assert!(some.starts_with("The locks that were seen") && some.contains(&format!("Not seen: {said}.")), "{some}");
+    }
+}
+
 /// The program was said to have failed.
 #[test]
 fn a_load_that_fails_is_named_as_the_load() {

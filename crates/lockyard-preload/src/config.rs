@@ -182,10 +182,21 @@ pub(crate) fn anything_ours() -> bool {
     choice() & 0x01ff_ffff != 0
 }
 
-/// From now on locks are told of one by one.
+/// From now on locks are told of one by one, and which kinds of objects are glibc's.
 pub(crate) fn watch() {
+    use lockyard_segment::Fallback::{ChosenMutex, ChosenRwlock, ChosenSem, ChosenSpin};
     choice();
     CHOICE.fetch_or(WATCHED, Relaxed);
+    for (is_glibcs, chosen) in [
+        (mutex() == MutexKind::Glibc, ChosenMutex),
+        (rwlock() == RwlockKind::Glibc, ChosenRwlock),
+        (spin() == SpinKind::Glibc, ChosenSpin),
+        (!semaphores(), ChosenSem),
+    ] {
+        if is_glibcs {
+            lockyard_segment::fell_back(chosen);
+        }
+    }
 }
 
 #[cold]

@@ -59,7 +59,10 @@ static COUNTS: [AtomicU64; REASONS] = [const { AtomicU64::new(0) }; REASONS];
 /// Counts one object.
 pub(crate) fn count(reason: Fallback) {
     COUNTS[reason as usize].fetch_add(1, Relaxed);
-    lockyard_segment::fell_back(reason.told());
+    // A choice is told once, for all objects of a kind: see `config::watch`.
+    if reason != Fallback::Chosen {
+        lockyard_segment::fell_back(reason.told());
+    }
 }
 
 /// How often objects were left to glibc for reason number `reason`; its name goes to `*name` unless

@@ -20,7 +20,30 @@ pub enum Fallback {
     Condition,
     /// Another reason.
     Other,
+    /// All mutexes: these are glibc's because somebody said so.
+    ChosenMutex,
+    /// All reader-writer locks, likewise.
+    ChosenRwlock,
+    /// All spinlocks, likewise.
+    ChosenSpin,
+    /// All semaphores, likewise.
+    ChosenSem,
 }
 
-pub(crate) const REASONS: [&str; 7] = ["inherit", "ceiling", "robust", "shared", "named", "condition", "other"];
+/// How the reasons begin that are a choice of a kind of object, and not objects.
+pub const CHOSEN: &str = "chosen ";
+
+pub(crate) const REASONS: [&str; 11] = [
+    "inherit",
+    "ceiling",
+    "robust",
+    "shared",
+    "named",
+    "condition",
+    "other",
+    "chosen mutex",
+    "chosen rwlock",
+    "chosen spin",
+    "chosen sem",
+];
 const _: () = assert!(REASONS.len() <= FALLBACKS);

@@ -118,7 +118,7 @@ pub mod writer;
 
 pub use callers::Caller;
 pub use classes::Class;
-pub use fallbacks::Fallback;
+pub use fallbacks::{CHOSEN, Fallback};
 pub use holds::{acquired_plainly, released_plainly};
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use lockyard_segment::Sample;
 use lockyard_segment::sample::{CallerSample, ClassSample, Waiting};
+use lockyard_segment::{CHOSEN, Sample};
 
 use super::facts::{self, Facts};
 use super::look::{Look, align_right, new_table, trimmed};
@@ -307,7 +307,10 @@ fn fallbacks(sample: &Sample) -> String {
         .fallbacks
         .iter()
         .filter(|(_, count)| *count != 0)
-        .map(|(reason, count)| format!("{reason} {}", numbers::grouped(*count)))
+        .map(|(reason, count)| match reason.strip_prefix(CHOSEN) {
+            Some(kind) => format!("every {kind}"),
+            None => format!("{reason} {}", numbers::grouped(*count)),
+        })
         .collect();
     if some.is_empty() { String::new() } else { format!("Left to the C library: {}.\n", some.join(", ")) }
 }

@@ -14,9 +14,9 @@
 //! waits elsewhere, only the locks that were seen are not the problem. Callers are ordered by what
 //! they waited, and by what they made others wait.
 
-use lockyard_segment::Sample;
 use lockyard_segment::layout::THREADS;
 use lockyard_segment::sample::{ClassSample, Wait};
+use lockyard_segment::{CHOSEN, Sample};
 
 use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent, standing};
 use super::{advice, numbers};
@@ -119,8 +119,10 @@ fn in_vain(facts: &Facts<'_>, class: &ClassSample) -> String {
 
 /// What is left out of the sentence because nobody counts it.
 fn not_seen(sample: &Sample) -> String {
-    let left: u64 = sample.fallbacks.iter().map(|(_, count)| count).sum();
-    match (left, uncounted(sample)) {
+    let chosen = unseen::chosen(sample).map_or_else(String::new, |chosen| format!(" Not seen: {chosen}."));
+    let objects = sample.fallbacks.iter().filter(|(reason, _)| !reason.starts_with(CHOSEN));
+    let left: u64 = objects.map(|(_, count)| count).sum();
+    let rest = match (left, uncounted(sample)) {
         // Semaphores count events, and no times.
         (0, None) => match sample.event("sem_slowpath") {
             0 => String::new(),
@@ -128,7 +130,8 @@ fn not_seen(sample: &Sample) -> String {
         },
         (0, Some(threads)) => format!(" Not seen: {threads}."),
         (left, _) => format!(" Not seen: {} left to the C library.", numbers::count(left as usize, "object")),
-    }
+    };
+    chosen + &rest
 }
 
 /// The threads whose counts are nowhere, and why.
