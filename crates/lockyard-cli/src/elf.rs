@@ -185,7 +185,7 @@ pub(crate) fn without_loader(program: &Path) -> Option<&'static str> {
 }
 
 /// The loader takes no libraries from the environment of whom it runs with somebody else's rights.
-fn gains_privileges(file: &Path) -> Option<&'static str> {
+pub(crate) fn gains_privileges(file: &Path) -> Option<&'static str> {
     let (found, own) = (fs::metadata(file).ok()?, fs::metadata("/proc/self").ok()?);
     let gives = |bit: u32| found.mode() & bit != 0;
     match () {

@@ -5,6 +5,7 @@
 //! looks is not seen. The process itself is not stopped.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Failure, plain};
 use crate::interrupt;
+use crate::proc::{TICKS, command, file_of, inside, is_thread, last_begun, other_root};
 use crate::session::{self, Left, Loaded, threads};
 
 /// The time between the first two looks; each is twice as long as the one before.
@@ -30,8 +32,8 @@ const THOROUGH: u32 = 16;
 const MOST: usize = 64;
 /// Programs that are remembered.
 const PROGRAMS: usize = 16;
-/// Ticks of a second in `/proc`: the kernel's promise to programs.
-const TICKS: f64 = 100.0;
+/// Threads whose names are remembered.
+const NAMES: usize = 4096;
 /// The number of the system call `futex`.
 const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
 /// Its operation where a thread is joined: not private, since the kernel itself wakes it. Objects
@@ -77,6 +79,10 @@ pub(crate) struct Known {
     pub(crate) untold: Option<String>,
     /// Where the preload library was, and was not.
     pub(crate) loaded: Loaded,
+    /// The names of threads, by their processes and the kernel's names, as they were last.
+    names: HashMap<(u32, u32), String>,
+    /// The last process or thread that had begun anywhere at the last look.
+    last_begun: Option<u64>,
     /// What `own_locks` has found in them.
     own: OnceCell<Option<String>>,
 }
@@ -151,6 +157,7 @@ impl Known {
         });
         if self.looked > THOROUGH && !self.looked.is_multiple_of(THOROUGH) {
             self.thread_time += time * count;
+            self.look_for_new();
             return;
         }
         let mut family = vec![root];
@@ -161,6 +168,41 @@ impl Known {
         }
         self.uncovered = Duration::ZERO;
         self.family = family;
+    }
+
+    /// Looks at children that have begun since the last look, and at processes that have become
+    /// other programs: some live for less than the time between two thorough looks. Children of
+    /// other threads than the first wait for one of these.
+    fn look_for_new(&mut self) {
+        let last = last_begun();
+        let has_begun = std::mem::replace(&mut self.last_begun, last) != last || last.is_none();
+        // What threads do is for thorough looks.
+        let uncovered = std::mem::take(&mut self.uncovered);
+        let mut family = self.family.clone();
+        let mut next = 0;
+        while let Some(&process) = family.get(next) {
+            next += 1;
+            let is_new = !self.family.contains(&process);
+            let file = file_of(process).map(|file| inside(self.root.as_deref(), &file));
+            if is_new || file.is_some_and(|file| !self.loaded.knows(process, &file)) {
+                self.process(process, Duration::ZERO, &mut Vec::new());
+            }
+            if has_begun {
+                let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+                let children = children.unwrap_or_default();
+                let children = children.split_whitespace().filter_map(|child| child.parse::<u32>().ok());
+                let new: Vec<u32> = children.filter(|child| !family.contains(child)).collect();
+                family.extend(new);
+                family.truncate(MOST);
+            }
+        }
+        self.family = family;
+        self.uncovered = uncovered;
+    }
+
+    /// What thread `thread` of `process` was last seen to be called.
+    pub(crate) fn name_of(&self, process: u32, thread: u32) -> Option<&str> {
+        self.names.get(&(process, thread)).map(String::as_str)
     }
 
     fn process(&mut self, process: u32, time: Duration, family: &mut Vec<u32>) {
@@ -175,12 +217,14 @@ impl Known {
                     self.in_futex += self.uncovered;
                 }
             }
+            self.note_name(process, task);
             let children = fs::read_to_string(task.join("children")).unwrap_or_default();
             family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
         }
         family.truncate(MOST);
         // A first thread that has ended tells nothing: the others do.
-        let Some(program) = tasks.iter().find_map(|task| fs::read_link(task.join("exe")).ok()) else { return };
+        let program = tasks.iter().find_map(|task| fs::read_link(task.join("exe")).ok());
+        let Some(program) = program.or_else(|| command(process)) else { return };
         let program = inside(self.root.as_deref(), &program);
         self.loaded.look(process, &program);
         if self.programs.len() < PROGRAMS && !self.programs.contains(&program) {
@@ -194,22 +238,18 @@ impl Known {
         self.left.is_empty() && self.untold.is_none()
     }
 
+    fn note_name(&mut self, process: u32, task: &Path) {
+        let Some(thread) = task.file_name().and_then(|name| name.to_str()?.parse().ok()) else { return };
+        let Ok(name) = fs::read_to_string(task.join("comm")) else { return };
+        if self.names.len() < NAMES || self.names.contains_key(&(process, thread)) {
+            self.names.insert((process, thread), name.trim_end().to_owned());
+        }
+    }
+
     /// The locks that its programs bring along, by `look`, which reads their files: once.
     pub(crate) fn own_locks(&self, look: impl Fn(&Path) -> Option<String>) -> Option<&str> {
         self.own.get_or_init(|| self.programs.iter().rev().find_map(|program| look(program))).as_deref()
     }
-}
-
-/// Where the file system of `process` begins, if it is not ours: in a container.
-fn other_root(process: u32) -> Option<PathBuf> {
-    let namespace = |whose: &str| fs::read_link(format!("/proc/{whose}/ns/mnt")).ok();
-    let (its, ours) = (namespace(&process.to_string())?, namespace("self")?);
-    (its != ours).then(|| PathBuf::from(format!("/proc/{process}/root")))
-}
-
-/// The file that a process calls `path`, whose file system begins at `root`.
-pub(crate) fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
-    root.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
 }
 
 /// Whether `call`, the text of a thread's `syscall`, is a futex call that joins no thread: a join
@@ -224,14 +264,6 @@ fn waits_in_futex(call: &str, is_thread: &dyn Fn(u64) -> bool) -> bool {
     }
     let expected = words.next().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
     !expected.is_some_and(is_thread)
-}
-
-/// Whether `thread` is a number of a thread of `process`. In another namespace of process ids its
-/// numbers are others there: then every number may be one.
-fn is_thread(process: u32, thread: u64) -> bool {
-    let namespace = |whose: &str| fs::read_link(format!("/proc/{whose}/ns/pid")).ok();
-    Path::new(&format!("/proc/{process}/task/{thread}")).exists()
-        || namespace(&process.to_string()).is_some_and(|its| Some(its) != namespace("self"))
 }
 
 impl Followed {
@@ -317,7 +349,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     use rustix::process::{WaitId, WaitIdOptions, waitid};
 
@@ -354,6 +386,33 @@ mod tests {
         known.look(std::process::id(), Duration::ZERO);
         assert_eq!(known.gone(child.id()), gone, "once");
         child.wait().expect("it has ended");
+    }
+
+    /// A child that began and ended between two thorough looks was not seen.
+    #[test]
+    fn a_child_is_seen_before_the_next_thorough_look() {
+        let mut parent = Command::new("sh");
+        let parent = parent.args(["-c", "sleep 600 & wait"]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut parent = parent.spawn().expect("sh");
+        let children = format!("/proc/{0}/task/{0}/children", parent.id());
+        let child = loop {
+            let found = fs::read_to_string(&children).expect("it is there");
+            match found.trim().parse::<u32>() {
+                Ok(child) if file_of(child) != file_of(parent.id()) => break child,
+                _ => thread::yield_now(),
+            }
+        };
+        let mut known = Known { family: vec![parent.id()], looked: THOROUGH, ..Known::default() };
+        known.look(parent.id(), Duration::ZERO);
+        let file = file_of(child).expect("it runs");
+        for process in [child, parent.id()] {
+            let process = Pid::from_raw(process as i32).expect("a number");
+            kill_process(process, Signal::KILL).expect("it is there");
+        }
+        parent.wait().expect("it ends");
+        assert!(known.family.contains(&child), "{known:?}");
+        assert!(known.programs.contains(&file), "{known:?}");
+        assert_eq!(known.name_of(child, child), Some("sleep"));
     }
 
     #[test]

@@ -59,6 +59,7 @@ mod observe;
 mod options;
 mod output;
 mod predict;
+mod proc;
 mod programs;
 mod progress;
 mod record;

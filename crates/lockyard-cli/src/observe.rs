@@ -288,9 +288,13 @@ fn of_running(sample: &Sample, readers: &[Reader]) -> Vec<ThreadSample> {
 
 /// All processes of a session as one; `None` if there is none.
 fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
-    let samples = readers.iter().map(|reader| match known.gone(reader.process()) {
-        Some(at) => reader.sample_at(at),
-        None => reader.sample(),
+    let samples = readers.iter().map(|reader| {
+        let mut sample = known.gone(reader.process()).map_or_else(|| reader.sample(), |at| reader.sample_at(at));
+        // A thread that has never waited has not noted its name, and the kernel's note is gone.
+        for thread in sample.waiters.iter_mut().filter(|thread| thread.name.is_empty()) {
+            thread.name = known.name_of(thread.process, thread.thread).unwrap_or_default().to_owned();
+        }
+        sample
     });
     let mut processes: Vec<Sample> = Vec::new();
     for sample in samples {

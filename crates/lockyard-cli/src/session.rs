@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use lockyard_segment::Reader;
 
+use crate::elf;
+
 /// Processes that are remembered.
 const MOST: usize = 64;
 /// Reads of an environment that is empty before it counts as empty, some milliseconds.
@@ -105,6 +107,8 @@ pub(crate) fn told(left: &[Left]) -> Option<String> {
 pub(crate) struct Loaded {
     /// The library's name among the files that a process has mapped; `None`: it is in none.
     library: Option<OsString>,
+    /// The process that was started.
+    first: Option<u32>,
     seen: Vec<Program>,
 }
 
@@ -122,36 +126,55 @@ impl Loaded {
     /// `library` is to be in all processes.
     pub(crate) fn of(library: Option<&Path>) -> Self {
         let name = |library: &Path| Some(fs::canonicalize(library).ok()?.file_name()?.to_owned());
-        Self { library: library.and_then(name), seen: Vec::new() }
+        Self { library: library.and_then(name), first: None, seen: Vec::new() }
     }
 
     /// Looks at `process`, which runs `file`.
     pub(crate) fn look(&mut self, process: u32, file: &Path) {
         let Some(library) = &self.library else { return };
-        let Some(stack) = stack(process).filter(|stack| *stack != 0) else { return };
+        self.first.get_or_insert(process);
+        let stack = stack(process).unwrap_or(0);
+        let is_known = |seen: &Program| seen.stack == stack && seen.file == file && seen.has.is_some();
         let at = match self.seen.iter().position(|seen| seen.process == process) {
-            Some(at) if self.seen[at].stack == stack && self.seen[at].has.is_some() => return,
+            Some(at) if is_known(&self.seen[at]) => return,
             Some(at) => at,
-            None if self.seen.len() >= MOST => return,
-            None => {
+            None if self.seen.len() < MOST => {
                 self.seen.push(Program { process, file: PathBuf::new(), stack, has: None });
                 self.seen.len() - 1
             }
+            // Those that have it need no word.
+            None => match self.seen.iter().position(|seen| seen.has != Some(false)) {
+                Some(at) => at,
+                None => return,
+            },
         };
-        let has = fs::read(format!("/proc/{process}/maps")).ok().and_then(|maps| has_library(&maps, library));
+        let maps = fs::read(format!("/proc/{process}/maps")).ok().filter(|_| stack != 0);
+        // What is linked statically never has a C library, and what has another's rights may not
+        // be looked into.
+        let has = maps.and_then(|maps| has_library(&maps, library));
+        let has = has.or_else(|| elf::without_loader(file).map(|_| false));
         self.seen[at] = Program { process, file: file.to_owned(), stack, has };
     }
 
-    /// The file of a program that had not the library in it, the last one that was seen.
-    pub(crate) fn without(&self) -> Option<&Path> {
-        self.seen.iter().rev().find(|seen| seen.has == Some(false)).map(|seen| seen.file.as_path())
+    /// Whether a look at `process`, which runs `file`, would tell what is known.
+    pub(crate) fn knows(&self, process: u32, file: &Path) -> bool {
+        let is_it = |seen: &Program| seen.process == process && seen.file == file && seen.has.is_some();
+        self.library.is_none() || self.seen.iter().any(is_it)
+    }
+
+    /// The file of a program that had not the library in it, the last one that was seen, and what
+    /// it is to the process that was started.
+    pub(crate) fn without(&self) -> Option<(&Path, &'static str)> {
+        let seen = self.seen.iter().rev().find(|seen| seen.has == Some(false))?;
+        let is_first = self.first.is_none_or(|first| first == seen.process);
+        Some((&seen.file, if is_first { "which it became" } else { "which it started" }))
     }
 
     /// As if a process had been seen that runs `file` without the library.
     #[cfg(test)]
     pub(crate) fn missed(file: &Path) -> Self {
         let seen = Program { process: 1, file: file.to_owned(), stack: 1, has: Some(false) };
-        Self { library: None, seen: vec![seen] }
+        Self { library: None, first: None, seen: vec![seen] }
     }
 }
 
@@ -265,10 +288,9 @@ mod tests {
     fn a_process_has_what_it_has_mapped() {
         let (own, exe) = (std::process::id(), std::env::current_exe().unwrap());
         let look = |library: &str| {
-            let mut loaded = Loaded { library: Some(library.into()), seen: Vec::new() };
+            let mut loaded = Loaded { library: Some(library.into()), first: None, seen: Vec::new() };
             loaded.look(own, &exe);
-            loaded.look(own, Path::new("/not/looked/at/again"));
-            loaded.without().map(Path::to_owned)
+            loaded.without().map(|(file, _)| file.to_owned())
         };
         assert_eq!((look("liblockyard_no_such.so"), look("libc.so")), (Some(exe.clone()), None));
         assert_eq!(Loaded::of(Some(Path::new("/no/such.so"))).library, None);

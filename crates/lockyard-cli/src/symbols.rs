@@ -13,7 +13,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::follow::{Known, inside};
+use crate::follow::Known;
+use crate::proc::inside;
 use addr2line::Loader;
 use lockyard_segment::sample::Place;
 use object::Object;

@@ -173,7 +173,7 @@ impl Unseen<'_> {
             return format!("{chosen}; unset that, or run it without --lock");
         }
         if let Some(program) = self.known.loaded.without() {
-            return of_file(program).unwrap_or_else(|| without_library(program));
+            return of_missed(program);
         }
         let killed = self.status.and_then(|status| status.signal()).map(|signal| match signal {
             // No sandbox allows what it does not know of.
@@ -262,13 +262,17 @@ pub(crate) fn chosen(sample: &Sample) -> Option<String> {
     (!kinds.is_empty()).then(|| format!("{} {verb} its {} to glibc", variables.join(" "), kinds.join(", ")))
 }
 
-fn without_library(program: &Path) -> String {
-    format!(
-        "the preload library was not in '{}', which it became or started: \
-         LD_PRELOAD was taken out of its environment; \
-         run that under this command, or keep LD_PRELOAD and LOCKYARD_STAT",
-        program.display()
-    )
+/// What is said of a program that the library was not in; `kin`: what it is to the one that was
+/// started.
+fn of_missed((program, kin): (&Path, &str)) -> String {
+    let name = program.display();
+    own_locks(program).unwrap_or_else(|| match elf::without_loader(program) {
+        Some(why) => left_out(&format!("'{name}', {kin},"), program, why),
+        None => format!(
+            "the preload library was not in '{name}', {kin}: LD_PRELOAD was taken out of its environment; \
+             run that under this command, or keep LD_PRELOAD and LOCKYARD_STAT"
+        ),
+    })
 }
 
 /// What the file of `program` says about locks that cannot be seen, and the way in.
@@ -280,10 +284,17 @@ pub(crate) fn of_file(program: &Path) -> Option<String> {
 
 /// The same for a program of which the loader would leave the library out, for the reason `why`.
 pub(crate) fn of_refused(program: &Path, why: &str) -> String {
-    own_locks(program).unwrap_or_else(|| {
-        let name = program.display();
-        format!("'{name}' {why}: LD_PRELOAD has no effect on it; link it dynamically, or with liblockyard")
-    })
+    own_locks(program).unwrap_or_else(|| left_out(&format!("'{}'", program.display()), program, why))
+}
+
+/// `program`, which is called `name`, gets no library by the loader, for the reason `why`.
+fn left_out(name: &str, program: &Path, why: &str) -> String {
+    let help = if elf::gains_privileges(program).is_some() {
+        "start a copy of it as the user that it needs: `cp` leaves that out"
+    } else {
+        "link it dynamically with glibc, or with liblockyard"
+    };
+    format!("{name} {why}: LD_PRELOAD has no effect on it; {help}")
 }
 
 fn own_locks(program: &Path) -> Option<String> {
@@ -296,7 +307,9 @@ fn own_locks(program: &Path) -> Option<String> {
 /// `known` tells of it, if that is worth a word.
 pub(crate) fn beside(known: &Known, seen: f64) -> Option<String> {
     let own = known.own_locks(own_locks).map(str::to_owned);
-    let own = own.or_else(|| known.loaded.without().map(without_library));
+    // A program with locks of its own is one without the library, as a rule.
+    let missed = known.loaded.without().map(of_missed).filter(|missed| own.as_ref() != Some(missed));
+    let own = own.into_iter().chain(missed);
     let share = known.futex_share().map(|share| share - seen).filter(|share| *share >= 0.01);
     let time = share.map(|share| {
         format!(
@@ -304,10 +317,8 @@ pub(crate) fn beside(known: &Known, seen: f64) -> Option<String> {
             numbers::three(share * 100.0)
         )
     });
-    match (own, time) {
-        (None, None) => None,
-        (own, time) => Some(own.into_iter().chain(time).collect::<Vec<_>>().join("; ")),
-    }
+    let all: Vec<String> = own.chain(time).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Whether lockyard-stat or liblockyard is in the file of `program`, which tells of its locks by

@@ -5,9 +5,12 @@
 
 mod preloaded;
 
+use std::fs::Permissions;
 use std::io::Read;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 
 use assert_cmd::cargo::cargo_bin;
 use preloaded::{library, program, source};
@@ -168,6 +171,62 @@ fn a_daemon_that_is_recorded_no_longer_is_named() {
     assert!(code == Some(0) && said.contains("still runs: `lockyard stat --pid "), "{said}");
     assert!(said.lines().last().is_some_and(|line| line.ends_with("not recorded from here on")), "{said}");
     std::fs::remove_file(out).expect("it is there");
+}
+
+/// The report on a shell that runs a calm program, and then `other` with `what`.
+fn said_beside(other: &Path, what: &str) -> String {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["stat", "--", "sh", "-c", "\"$0\" calm; \"$1\" \"$2\"; exit 0"]);
+    command.arg(program("processes", "")).arg(other).arg(what).env("LOCKYARD_PRELOAD", library());
+    let Output { status, stderr, .. } = command.output().expect("the binary runs");
+    let report = String::from_utf8(stderr).expect("UTF-8");
+    assert!(status.success(), "{status}: {report}");
+    assert!(report.starts_with("The locks that were seen are not this program's problem"), "{report}");
+    report.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Locks were said not to be its problem, and no word of it.
+#[test]
+fn a_static_child_is_named() {
+    let child = program("processes", "-static");
+    let line = said_beside(&child, "hold");
+    let named = format!("'{}', which it started, is linked statically: LD_PRELOAD has no effect", child.display());
+    assert!(line.contains(&named), "{named}: {line}");
+}
+
+/// `program("processes", "")`, as another user's that gives its rights; `None`: only root can.
+fn setuid() -> Option<PathBuf> {
+    static MADE: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = MADE.lock();
+    let (plain, path) = (program("processes", ""), program("processes", "").with_extension("setuid"));
+    if !path.exists() {
+        std::fs::copy(plain, &path).expect("a copy");
+        chown(&path, Some(65534), None).ok()?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o4755)).expect("it is there");
+    }
+    Some(path)
+}
+
+/// "LD_PRELOAD was taken out of its environment" was said of it.
+#[test]
+fn a_setuid_child_is_named() {
+    let Some(child) = setuid() else { return };
+    let line = said_beside(&child, "hold");
+    let named = format!("'{}', which it started, is setuid: LD_PRELOAD has no effect", child.display());
+    assert!(line.contains(&named) && line.contains("start a copy of it"), "{named}: {line}");
+}
+
+/// It was to be linked dynamically, as it is.
+#[test]
+fn the_way_into_a_setuid_program_is_a_copy() {
+    let Some(path) = setuid() else { return };
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    let command = command.args(["stat", "--"]).arg(path).arg("hold").env("LOCKYARD_PRELOAD", library());
+    let Output { status, stderr, .. } = command.output().expect("the binary runs");
+    let line = String::from_utf8(stderr).expect("UTF-8");
+    assert_eq!((status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    assert!(line.contains("is setuid: LD_PRELOAD has no effect on it; start a copy of it"), "{line}");
+    assert!(!line.contains("dynamically"), "{line}");
 }
 
 /// Only `LOCKYARD_MUTEX` was named; others left "1 other" behind.

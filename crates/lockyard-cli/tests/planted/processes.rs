@@ -1,4 +1,5 @@
-//! Locks of children of fork, and of the program that a process was before exec.
+//! Locks of children of fork, and of the program that a process was before exec; a holder that is
+//! gone with its program.
 
 use super::{place_in, preloaded, told_of};
 
@@ -48,4 +49,10 @@ fn waits_before_exec_are_counted() {
     assert!(report.contains("mutex of calm"), "what it took afterwards is counted as well: {report}");
     // It was said to have taken no lock.
     cost("becomes nothing");
+}
+
+/// It had only a number: it has never waited, and the kernel's note of its name was gone.
+#[test]
+fn a_thread_that_holds_a_lock_to_the_end_is_named() {
+    told("stuck", &["\"stuck\" held it since ".to_owned(), "1 thread waited to the end".to_owned()]);
 }

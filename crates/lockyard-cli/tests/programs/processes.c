@@ -1,4 +1,5 @@
-// A program whose locks are a child's, or of the program that it was before exec: `processes WHAT`.
+// A program whose locks are a child's, or of the program that it was before exec, or are not seen:
+// `processes WHAT`.
 // The test finds lines by their marks.
 #include "plants.h"
 
@@ -105,6 +106,28 @@ static void become(char *program, char *what)
     exit(1);
 }
 
+// ---- little of which is seen
+
+// The program ends while one waits. The holder has never waited for a lock.
+static void *stuck(void *nothing)
+{
+    pthread_setname_np(pthread_self(), "stuck");
+    pthread_mutex_lock(&table);
+    pthread_barrier_wait(&both);
+    nap(60000000);
+    return nothing;
+}
+
+static void end_stuck(void)
+{
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, stuck, NULL);
+    pthread_create(&threads[1], NULL, asker, NULL);
+    nap(600000);
+    puts("done");
+    exit(0);
+}
+
 int main(int words, char **word)
 {
     const char *what = words > 1 ? word[1] : "";
@@ -121,6 +144,8 @@ int main(int words, char **word)
         become(word[0], "calm");
     else if (!strcmp(what, "becomes nothing"))
         become(word[0], "nothing");
+    else if (!strcmp(what, "stuck"))
+        end_stuck();
     else if (strcmp(what, "nothing") != 0)
         return 2;
     puts("done");

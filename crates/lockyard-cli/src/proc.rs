@@ -1,0 +1,48 @@
+//! What `/proc` tells of a process that runs.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::elf;
+
+/// Ticks of a second in `/proc`: the kernel's promise to programs.
+pub(crate) const TICKS: f64 = 100.0;
+
+/// Where the file system of `process` begins, if it is not ours: in a container.
+pub(crate) fn other_root(process: u32) -> Option<PathBuf> {
+    let namespace = |whose: &str| fs::read_link(format!("/proc/{whose}/ns/mnt")).ok();
+    let (its, ours) = (namespace(&process.to_string())?, namespace("self")?);
+    (its != ours).then(|| PathBuf::from(format!("/proc/{process}/root")))
+}
+
+/// The file that `process` runs.
+pub(crate) fn file_of(process: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/exe")).ok().or_else(|| command(process))
+}
+
+/// What `process` was started as, if it gains privileges by that: its file may not be asked for.
+pub(crate) fn command(process: u32) -> Option<PathBuf> {
+    let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let file = elf::file_of(OsStr::from_bytes(line.split(|byte| *byte == 0).next()?))?;
+    elf::gains_privileges(&file).map(|_| file)
+}
+
+/// The last process or thread that began anywhere.
+pub(crate) fn last_begun() -> Option<u64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
+}
+
+/// The file that a process calls `path`, whose file system begins at `root`.
+pub(crate) fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
+    root.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
+}
+
+/// Whether `thread` is a number of a thread of `process`. In another namespace of process ids its
+/// numbers are others there: then every number may be one.
+pub(crate) fn is_thread(process: u32, thread: u64) -> bool {
+    let namespace = |whose: &str| fs::read_link(format!("/proc/{whose}/ns/pid")).ok();
+    Path::new(&format!("/proc/{process}/task/{thread}")).exists()
+        || namespace(&process.to_string()).is_some_and(|its| Some(its) != namespace("self"))
+}
