@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Failure, plain};
 use crate::interrupt;
-use crate::proc::{TICKS, command, file_of, inside, is_thread, last_begun, other_root};
+use crate::proc::{TICKS, command, cpu_time, file_of, inside, is_thread, last_begun, other_root};
 use crate::session::{self, Left, Loaded, threads};
 
 /// The time between the first two looks; each is twice as long as the one before.
@@ -77,6 +77,8 @@ pub(crate) struct Known {
     pub(crate) left: Vec<Left>,
     /// Why processes told nothing that should have.
     pub(crate) untold: Option<String>,
+    /// The time that CPUs gave to them; 0: not known.
+    pub(crate) cpu_time: Duration,
     /// Where the preload library was, and was not.
     pub(crate) loaded: Loaded,
     /// The names of threads, by their processes and the kernel's names, as they were last.
@@ -102,6 +104,7 @@ impl Known {
             Some((uptime - began / TICKS).clamp(0.0, seconds.max(0.0)))
         });
         known.thread_time = Duration::try_from_secs_f64(ages.sum()).unwrap_or_default();
+        known.cpu_time = cpu_time(process, false).unwrap_or_default();
         known
     }
 
@@ -337,7 +340,12 @@ impl Followed {
 
     fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
         let refused = |error| Failure::run(format!("cannot wait for the program: {}", plain(&error)));
-        self.child.try_wait().map_err(refused)
+        let status = self.child.try_wait().map_err(refused)?;
+        if status.is_some() {
+            // This command has started nothing else.
+            self.known.cpu_time = cpu_time(std::process::id(), true).unwrap_or_default();
+        }
+        Ok(status)
     }
 }
 

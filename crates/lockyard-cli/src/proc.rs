@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::elf;
 
@@ -37,6 +38,16 @@ pub(crate) fn last_begun() -> Option<u64> {
 /// The file that a process calls `path`, whose file system begins at `root`.
 pub(crate) fn inside(root: Option<&Path>, path: &Path) -> PathBuf {
     root.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path)))
+}
+
+/// The time that CPUs gave to `process`, or, with `of_children`, to the children that it has waited
+/// for, and theirs.
+pub(crate) fn cpu_time(process: u32, of_children: bool) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let first = if of_children { 13 } else { 11 };
+    let fields = stat.rsplit(')').next()?.split_whitespace().skip(first).take(2);
+    let ticks = fields.map(|field| field.parse::<u32>().ok()).sum::<Option<u32>>()?;
+    Some(Duration::from_secs_f64(f64::from(ticks) / TICKS))
 }
 
 /// Whether `thread` is a number of a thread of `process`. In another namespace of process ids its

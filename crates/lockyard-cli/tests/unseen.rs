@@ -247,6 +247,17 @@ fn locks_that_are_glibcs_by_choice_are_named() {
     }
 }
 
+/// Locks were said not to be its problem, from what four acquisitions had waited.
+#[test]
+fn few_acquisitions_beside_much_work_are_no_all_clear() {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["stat", "--"]).arg(program("processes", "")).arg("spin").env("LOCKYARD_PRELOAD", library());
+    let report = String::from_utf8(command.output().expect("the binary runs").stderr).expect("UTF-8");
+    assert!(report.starts_with("The locks that were seen are not this program's problem"), "{report}");
+    assert!(report.contains(" Only 4 acquisitions were seen in "), "{report}");
+    assert!(report.contains(" of CPU time: spinning at locks of its own would not be."), "{report}");
+}
+
 /// The program was said to have failed.
 #[test]
 fn a_load_that_fails_is_named_as_the_load() {

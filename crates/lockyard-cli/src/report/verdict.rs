@@ -8,6 +8,7 @@
 //! | no acquisition | that, what is not timed, and the waits elsewhere |
 //! | little lost, [many tries in vain](advice::storm) | the tries, their lock, a [`LONG`] wait |
 //! | little lost, no storm, no wait of [`LONG`] | locks are not the problem, with the figures |
+//! | ... few acquisitions, and busy CPUs | how few: it may spin at locks of its own |
 //! | anything else | the class that cost most, its callers, the [advice]; a storm elsewhere |
 //!
 //! Little is less than [`SMALL`] of the threads' time. Of a program that has locks of its own, or
@@ -69,7 +70,7 @@ fn sentence(facts: &Facts<'_>) -> String {
                 unseen::NOT_TIMED
             );
         }
-        let (whole, beside) = (numbers::time(facts.thread_time.as_nanos() as f64), beside());
+        let (whole, beside) = (numbers::time(facts.thread_time.as_nanos() as f64), beside() + &rarely(facts));
         let first = if not_seen.is_empty() && beside.is_empty() && facts.known.has_all() {
             "Locks are not this program's problem"
         } else {
@@ -146,6 +147,33 @@ pub(crate) fn uncounted(sample: &Sample) -> Option<String> {
         some.map(|(count, why)| format!("{}, {why}", numbers::count(*count as usize, "thread"))).collect();
     (!some.is_empty()).then(|| some.join(", and "))
 }
+
+/// What is said where threads used their CPUs, and came to few locks: that may be work, or spinning
+/// at locks of their own.
+fn rarely(facts: &Facts<'_>) -> String {
+    let (cpu, all) = (facts.known.cpu_time.as_secs_f64(), facts.known.thread_time.as_secs_f64());
+    let busy = facts.thread_time.as_secs_f64() * (cpu / all.max(1e-9)).min(1.0);
+    let acquired = facts.sample.acquired();
+    // One thread at a time spins at nothing.
+    let several = facts.thread_time.as_secs_f64() >= 1.5 * facts.sample.seconds;
+    if !several || cpu < RARELY * all || acquired as f64 >= FEW_A_SECOND * busy {
+        return String::new();
+    }
+    format!(
+        " Only {} seen in {} of CPU time: spinning at locks of its own would not be.",
+        if acquired == 1 {
+            "1 acquisition was".to_owned()
+        } else {
+            format!("{} acquisitions were", numbers::grouped(acquired))
+        },
+        numbers::time(busy * 1e9)
+    )
+}
+
+/// Threads with less than this share of their time on a CPU spin at nothing.
+const RARELY: f64 = 0.1;
+/// Acquisitions for each second of CPU time, fewer of which are few.
+const FEW_A_SECOND: f64 = 1000.0;
 
 fn longest_wait(class: &ClassSample) -> u64 {
     class.counts.wait_max.max(class.waiting.longest_ns)

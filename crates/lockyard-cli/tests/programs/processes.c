@@ -108,6 +108,36 @@ static void become(char *program, char *what)
 
 // ---- little of which is seen
 
+// The lock is its own: nobody sees it.
+static atomic_flag own = ATOMIC_FLAG_INIT;
+static volatile int turns;
+
+static void *spinner(void *nothing)
+{
+    pthread_mutex_lock(&table);
+    pthread_mutex_unlock(&table);
+    while (!stop) {
+        while (atomic_flag_test_and_set(&own))
+            if (stop)
+                return nothing;
+        for (turns = 0; turns < 3000; turns++)
+            ;
+        atomic_flag_clear(&own);
+    }
+    return nothing;
+}
+
+static void spin(void)
+{
+    pthread_t threads[FEW];
+    for (int at = 0; at < FEW; at++)
+        pthread_create(&threads[at], NULL, spinner, NULL);
+    nap(500000);
+    stop = 1;
+    for (int at = 0; at < FEW; at++)
+        pthread_join(threads[at], NULL);
+}
+
 // The program ends while one waits. The holder has never waited for a lock.
 static void *stuck(void *nothing)
 {
@@ -144,6 +174,8 @@ int main(int words, char **word)
         become(word[0], "calm");
     else if (!strcmp(what, "becomes nothing"))
         become(word[0], "nothing");
+    else if (!strcmp(what, "spin"))
+        spin();
     else if (!strcmp(what, "stuck"))
         end_stuck();
     else if (strcmp(what, "nothing") != 0)
