@@ -39,6 +39,7 @@ use crate::torture::TortureOptions;
 use crate::versus::Versus;
 
 mod bench;
+mod chosen;
 mod cli;
 mod clock;
 mod compare;

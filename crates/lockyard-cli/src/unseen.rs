@@ -28,11 +28,11 @@ use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 use rustix::process::{Resource, Signal, getrlimit};
 
-use crate::elf;
 use crate::failure::{Failure, plain};
 use crate::follow::Known;
 use crate::report::numbers;
 use crate::session;
+use crate::{chosen, elf};
 
 /// How much of a file is searched.
 const MOST: u64 = 256 << 20;
@@ -169,8 +169,9 @@ impl Unseen<'_> {
         if let Some(untold) = &self.known.untold {
             return untold.clone();
         }
-        if let Some(chosen) = self.sample.and_then(chosen) {
-            return format!("{chosen}; unset that, or run it without --lock");
+        let here = || chosen::by_environment().filter(|_| self.preloaded);
+        if let Some(left) = self.sample.map_or_else(here, chosen::by_sample) {
+            return format!("{left}; unset that, or run it without --lock");
         }
         if let Some(program) = self.known.loaded.without() {
             return of_missed(program);
@@ -244,22 +245,6 @@ fn left_to_glibc(sample: &Sample) -> Option<String> {
     let some = sample.fallbacks.iter().filter(|(kind, count)| *count > 0 && !kind.starts_with(CHOSEN));
     let some: Vec<String> = some.map(|(kind, count)| format!("{} {kind}", numbers::grouped(*count))).collect();
     (!some.is_empty()).then(|| some.join(", "))
-}
-
-/// Which kinds of objects of `sample` are glibc's because somebody said so.
-pub(crate) fn chosen(sample: &Sample) -> Option<String> {
-    let some = sample.fallbacks.iter().filter(|(_, count)| *count > 0);
-    let (variables, kinds): (Vec<_>, Vec<_>) = some
-        .filter_map(|(kind, _)| match kind.strip_prefix(CHOSEN)? {
-            "mutex" => Some(("LOCKYARD_MUTEX=glibc", "mutexes")),
-            "rwlock" => Some(("LOCKYARD_RWLOCK=glibc", "rwlocks")),
-            "spin" => Some(("LOCKYARD_SPIN=glibc", "spinlocks")),
-            "sem" => Some(("LOCKYARD_SEM=glibc", "semaphores")),
-            _ => None,
-        })
-        .unzip();
-    let verb = if kinds.len() == 1 { "leaves" } else { "leave" };
-    (!kinds.is_empty()).then(|| format!("{} {verb} its {} to glibc", variables.join(" "), kinds.join(", ")))
 }
 
 /// What is said of a program that the library was not in; `kin`: what it is to the one that was

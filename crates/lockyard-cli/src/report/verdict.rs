@@ -21,6 +21,7 @@ use lockyard_segment::{CHOSEN, Sample};
 
 use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent, standing};
 use super::{advice, numbers};
+use crate::chosen;
 use crate::deadlock::{self, Link};
 use crate::session;
 use crate::unseen;
@@ -120,7 +121,7 @@ fn in_vain(facts: &Facts<'_>, class: &ClassSample) -> String {
 
 /// What is left out of the sentence because nobody counts it.
 fn not_seen(sample: &Sample) -> String {
-    let chosen = unseen::chosen(sample).map_or_else(String::new, |chosen| format!(" Not seen: {chosen}."));
+    let chosen = chosen::by_sample(sample).map_or_else(String::new, |left| format!(" Not seen: {left}."));
     let objects = sample.fallbacks.iter().filter(|(reason, _)| !reason.starts_with(CHOSEN));
     let left: u64 = objects.map(|(_, count)| count).sum();
     let rest = match (left, uncounted(sample)) {
