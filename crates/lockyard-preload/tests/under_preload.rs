@@ -235,6 +235,13 @@ fn in_a_sandbox_that_kills_for_calls_of_ours() {
     same("sandbox.c", &[], ALL);
 }
 
+/// A child was ended at its first wait, when it opened its statistics, and the parent as it closed
+/// its own.
+#[test]
+fn the_child_of_a_process_in_a_sandbox_opens_no_file() {
+    same("forked_sandbox.c", &[], &[DEFAULT, TOLD]);
+}
+
 #[test]
 fn c11() {
     same("c11.c", &[], &[DEFAULT]);

@@ -4,6 +4,7 @@
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lockyard::platform::linux::file::File;
 use rustix::fd::AsFd;
@@ -11,7 +12,10 @@ use rustix::fs::{AtFlags, OFlags, RawDir, Uid, chownat, fstat, stat, unlinkat};
 use rustix::io::{Errno, pread, read};
 use rustix::mm::{Advice, madvise};
 use rustix::process::{Resource, getrlimit};
-use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, capabilities, capabilities_secure_bits};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, SecureComputingMode, capabilities, capabilities_secure_bits,
+    secure_computing_mode,
+};
 
 use crate::layout::{Header, MAGIC, PAGE, Text};
 
@@ -282,6 +286,24 @@ pub(crate) fn alive(process: u32) -> bool {
 pub(crate) fn may_be_long(length: u64) -> Result<(), Errno> {
     let limit = getrlimit(Resource::Fsize).current;
     if limit.is_some_and(|limit| limit < length) { Err(Errno::FBIG) } else { Ok(()) }
+}
+
+/// Whether a filter of system calls was there when the process began, as in a container.
+static WAS_FILTERED: AtomicBool = AtomicBool::new(true);
+
+fn is_filtered() -> bool {
+    secure_computing_mode().is_ok_and(|mode| mode != SecureComputingMode::Disabled)
+}
+
+/// Notes that, for [`is_shut_in`].
+pub(crate) fn note_filter() {
+    WAS_FILTERED.store(is_filtered(), Relaxed);
+}
+
+/// Whether the process, or the parent that forked it, has shut itself in a sandbox since it began:
+/// that would end it for a file that is opened. (In a container that cannot be told.)
+pub(crate) fn is_shut_in() -> bool {
+    !WAS_FILTERED.load(Relaxed) && is_filtered()
 }
 
 /// The calling thread's name, as the kernel has it.

@@ -79,6 +79,7 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
         return Ok(());
     }
     LOCKS.set(locks);
+    process::note_filter();
     site::ask_ahead();
     // SAFETY: a text of the program's start. Read once, before threads that might change it; the
     // answer is not kept.
@@ -95,8 +96,8 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
 
 /// Opens the segment of a child, at its first lock. Without a segment the child goes on as before.
 pub(crate) fn open_in_child() {
-    if BASE.load(Relaxed).is_null() && watched() {
-        let _ = open_now();
+    if BASE.load(Relaxed).is_null() && watched() && (process::is_shut_in() || open_now().is_err()) {
+        WATCHED.store(0, Relaxed);
     }
 }
 
@@ -233,7 +234,8 @@ pub fn close() {
         shared.header.ended_ns.store(Linux::now(), Relaxed);
         shared.header.ended.store(1, Release);
     }
-    if !process::alive(SESSION.load(Relaxed)) {
+    // In a sandbox it stays: the next process removes it.
+    if !process::is_shut_in() && !process::alive(SESSION.load(Relaxed)) {
         process::remove(&process::file_name(me));
     }
 }
