@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Failure, plain};
 use crate::interrupt;
-use crate::proc::{TICKS, command, cpu_time, file_of, inside, is_thread, last_begun, other_root};
+use crate::proc::{TICKS, command, cpu_time, file_of, inside, is_thread, last_begun, other_root, waits_in_futex};
 use crate::session::{self, Left, Loaded, threads};
 
 /// The time between the first two looks; each is twice as long as the one before.
@@ -34,12 +34,6 @@ const MOST: usize = 64;
 const PROGRAMS: usize = 16;
 /// Threads whose names are remembered.
 const NAMES: usize = 4096;
-/// The number of the system call `futex`.
-const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
-/// Its operation where a thread is joined: not private, since the kernel itself wakes it. Objects
-/// that processes share have it as well.
-const JOIN: &str = "0x109";
-
 /// A program under way.
 #[derive(Debug)]
 pub(crate) struct Followed {
@@ -255,20 +249,6 @@ impl Known {
     }
 }
 
-/// Whether `call`, the text of a thread's `syscall`, is a futex call that joins no thread: a join
-/// waits while the word is the number of one.
-fn waits_in_futex(call: &str, is_thread: &dyn Fn(u64) -> bool) -> bool {
-    let mut words = call.split_whitespace();
-    if words.next() != Some(FUTEX) {
-        return false;
-    }
-    if words.nth(1) != Some(JOIN) {
-        return true;
-    }
-    let expected = words.next().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
-    !expected.is_some_and(is_thread)
-}
-
 impl Followed {
     /// `child` has just been started, and runs `file`, with `library` in it.
     pub(crate) fn new(child: Child, file: Option<PathBuf>, library: Option<&Path>) -> Self {
@@ -421,18 +401,6 @@ mod tests {
         assert!(known.family.contains(&child), "{known:?}");
         assert!(known.programs.contains(&file), "{known:?}");
         assert_eq!(known.name_of(child, child), Some("sleep"));
-    }
-
-    #[test]
-    fn a_join_is_no_wait_for_a_lock() {
-        let call = |operation: &str, word: &str| format!("{FUTEX} 0x7f00 {operation} {word} 0x0 0x0 0xffffffff 0x7ffc");
-        let waits = |call: &str| waits_in_futex(call, &|thread| thread == 0x1f);
-        assert!(waits(&call("0x189", "0x1f")) && waits(&call("0x80", "0x1f")) && !waits(&call(JOIN, "0x1f")));
-        assert!(!waits("running") && !waits("0 0x0 0x189 0x2") && !waits(&format!("{FUTEX}0 0x0 0x189 0x2")));
-        // A mutex that processes share, with a deadline.
-        assert!(waits(&call(JOIN, "0x2")) && waits(&call(JOIN, "")));
-        let own = std::process::id();
-        assert!(is_thread(own, own.into()) && !is_thread(own, u64::MAX));
     }
 
     #[test]

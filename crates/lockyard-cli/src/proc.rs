@@ -57,3 +57,40 @@ pub(crate) fn is_thread(process: u32, thread: u64) -> bool {
     Path::new(&format!("/proc/{process}/task/{thread}")).exists()
         || namespace(&process.to_string()).is_some_and(|its| Some(its) != namespace("self"))
 }
+
+/// The number of the system call `futex`.
+const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
+/// Its operation where a thread is joined: not private, since the kernel itself wakes it. Objects
+/// that processes share have it as well.
+const JOIN: &str = "0x109";
+
+/// Whether `call`, the text of a thread's `syscall`, is a futex call that joins no thread: a join
+/// waits while the word is the number of one.
+pub(crate) fn waits_in_futex(call: &str, is_thread: &dyn Fn(u64) -> bool) -> bool {
+    let mut words = call.split_whitespace();
+    if words.next() != Some(FUTEX) {
+        return false;
+    }
+    if words.nth(1) != Some(JOIN) {
+        return true;
+    }
+    let expected = words.next().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    !expected.is_some_and(is_thread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_join_is_no_wait_for_a_lock() {
+        let call = |operation: &str, word: &str| format!("{FUTEX} 0x7f00 {operation} {word} 0x0 0x0 0xffffffff 0x7ffc");
+        let waits = |call: &str| waits_in_futex(call, &|thread| thread == 0x1f);
+        assert!(waits(&call("0x189", "0x1f")) && waits(&call("0x80", "0x1f")) && !waits(&call(JOIN, "0x1f")));
+        assert!(!waits("running") && !waits("0 0x0 0x189 0x2") && !waits(&format!("{FUTEX}0 0x0 0x189 0x2")));
+        // A mutex that processes share, with a deadline.
+        assert!(waits(&call(JOIN, "0x2")) && waits(&call(JOIN, "")));
+        let own = std::process::id();
+        assert!(is_thread(own, own.into()) && !is_thread(own, u64::MAX));
+    }
+}
