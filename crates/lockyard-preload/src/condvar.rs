@@ -12,8 +12,7 @@
 //! is: with one of our mutexes it is marked *ours*; until then a signal has nobody to wake in
 //! either world. Process-shared ones, and those waited for with a mutex of glibc's, are glibc's,
 //! and counted. An object may change hands between waits (never during one: waiting with two
-//! mutexes at a time is undefined); each side leaves notes behind that the other must not see, so
-//! they are zeroed.
+//! mutexes at a time is undefined). The notes of one side, not for the other to see, are zeroed.
 //!
 //! **Cancellation**: see `cancel`. A cancelled waiter holds its mutex again before its cleanup
 //! handlers run.
@@ -38,12 +37,10 @@ use crate::cancel::{self, Seat, pthread_testcancel};
 use crate::config::{self, MutexKind};
 use crate::counters::{self, Fallback};
 use crate::deadline::{self, Deadline};
-use crate::fork;
 use crate::mutex::{ERRORCHECK, MutexObject, RECURSIVE};
 use crate::real::real;
 use crate::signals::Told;
-use crate::thread;
-use crate::watch;
+use crate::{fork, thread, watch};
 
 const SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;

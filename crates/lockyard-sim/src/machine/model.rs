@@ -231,8 +231,8 @@ impl Model {
         &self.changes
     }
 
-    /// The least time that a fair task runs before another of its CPU has its turn, ns: slices end at
-    /// ticks.
+    /// The least time that a fair task runs before another of its CPU has its turn, ns: slices end
+    /// at ticks.
     pub fn slice_ns(&self) -> u64 {
         self.os.cfs_min_slice.next_multiple_of(self.os.tick.max(1)) / 1_000
     }

@@ -8,8 +8,8 @@
 //!   that waits: readers that come from then on sleep until it has been. This is how the C
 //!   library's rwlock of the default kind behaves, and not its algorithm, which has two futexes
 //!   more. Both cost a reader two read-modify-writes of one word.
-//! * [`SleeplessSpin`]: a waiter looks until the lock is free, then tries to take it. It never gives its
-//!   CPU away, not even to the owner: neither does the C library's.
+//! * [`SleeplessSpin`]: a waiter looks until the lock is free, then tries to take it. It never
+//!   gives its CPU away, not even to the owner: neither does the C library's.
 //! * [`TestAndSet`]: a waiter tries again after each PAUSE, and so keeps the line on its way.
 //! * [`BookMcs`]: the MCS lock as it was published (Mellor-Crummey and Scott, 1991): the owner's
 //!   node stays in the queue, and no waiter ever sleeps. Lockyard's `mcs` frees the node, for which
