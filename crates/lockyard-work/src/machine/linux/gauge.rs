@@ -225,9 +225,10 @@ fn wake_up(other: usize, idle: Duration, times: u32) -> (f64, f64) {
 /// One thread naps again and again on the CPU `there`. Two compute on `here`, and may move: one of
 /// them is there after few naps, or after many.
 fn idle_pulls(here: usize, there: usize) -> bool {
-    /// A thread that has just run does not move for half a millisecond.
-    const FEW: u32 = 12;
-    const ATTEMPTS: usize = 5;
+    /// A thread that has just run does not move for half a millisecond: five naps. In as few the
+    /// next tick comes now and then.
+    const FEW: u32 = 7;
+    const ATTEMPTS: usize = 11;
     let attempt = |_| {
         let (naps, may_move, moved) = (U32::default(), U32::default(), U32::default());
         // A thread that yields has run a moment ago, whenever another looks.
