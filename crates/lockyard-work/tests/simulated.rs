@@ -247,12 +247,39 @@ fn stand_ins_exclude_and_let_everybody_in() {
 }
 
 /// What `model` comes to, on the locks that the program has.
-fn as_recorded(model: &str, threads: usize) -> Record {
+fn as_recorded(model: &str, threads: usize, ms: u64) -> Record {
     let model = Model::read("model", model).expect("a model");
     let replay = Replay { tested: vec![false; model.locks.len()], ..Replay::new("model", Arc::new(model)) };
-    let spec = Spec { replay: Some(Arc::new(replay)), ..spec(Workload::Replay, threads, 2) };
+    let spec = Spec { replay: Some(Arc::new(replay)), ..spec(Workload::Replay, threads, ms) };
     let config = Config::new(catalog::machine("quad2008").unwrap());
     session(&config, || AS_RECORDED.measure(&spec)).0.unwrap()
+}
+
+/// A lock that yields stood for it, and lost hardly anything.
+#[test]
+fn a_spinlock_that_never_sleeps_collapses_with_more_threads_than_cpus() {
+    let model =
+        "[lock.A]\nkind = \"spin\"\nlines = 1\n[[role]]\ncpu = \"6us\"\ntakes = [{ lock = \"A\", hold = \"1us\" }]";
+    let progress = |threads| as_recorded(model, threads, 400).metrics["progress"];
+    let (few, many) = (progress(4), progress(16));
+    assert!(few > 2.0 && many < few / 2.0, "{few} CPUs' worth with 4 threads, {many} with 16");
+}
+
+/// A thread that came to sleeping waiters slept as well, and its CPU lay idle beside threads that
+/// waited for another: 0.26 of the CPUs were busy here.
+#[test]
+fn newcomers_of_a_spinlock_use_cpus_that_lay_idle() {
+    let machine = include_str!("../../lockyard-sim/machines/quad2008.toml");
+    let machine = machine.replace("[os]\n", "[os]\nidle_pulls = { v = 0, lo = 0, hi = 1, u = \"x\", c = \"E\" }\n");
+    let model = "[lock.A]\nlines = 1\n[[role]]\ncpu = \"2us\"\ntakes = [{ lock = \"A\", hold = \"2us\" }]";
+    let replay = Replay::new("model", Arc::new(Model::read("model", model).expect("a model")));
+    let spec = Spec { replay: Some(Arc::new(replay)), ..spec(Workload::Replay, 16, 400) };
+    let config = Config { as_linux: true, ..Config::new(catalog::read("quad2008", &machine).expect("that machine")) };
+    let (record, reports) = session(&config, || candidate("qspinlock").measure(&spec));
+    let window = reports[0].window.as_ref().expect("a measured window");
+    let busy = (window.times.running_ns + window.times.spinning_ns) as f64 / (4 * window.ns) as f64;
+    println!("{:.0} kops/s, busy {busy:.3}", record.expect("it runs").kops_per_s);
+    assert!(busy > 0.4, "{busy}");
 }
 
 #[test]
@@ -261,7 +288,7 @@ fn a_thread_that_only_tries_does_without_and_goes_on() {
         let model = format!(
             "[lock.A]\nlines = 1\n[[role]]\ncpu = \"1us\"\ntakes = [{{ lock = \"A\", hold = \"2us\", tries = {tries} }}]"
         );
-        let record = as_recorded(&model, 4);
+        let record = as_recorded(&model, 4, 2);
         let number = |what: &str| record.locks[0].numbers[what] as f64;
         (record.metrics["progress"], number("refused"), number("waited_ns"))
     };
@@ -277,7 +304,7 @@ fn the_last_reader_hands_the_programs_rwlock_to_the_writer_that_waits() {
     let model = "[lock.A]\nkind = \"rwlock\"\nlines = 1\n[[role]]\nname = \"reader\"\nthreads = 3\ncpu = \"1us\"\n\
         takes = [{ lock = \"A\", hold = \"1us\", reads = 100 }]\n[[role]]\nname = \"writer\"\ncpu = \"1us\"\n\
         takes = [{ lock = \"A\", hold = \"1us\" }]";
-    let record = as_recorded(model, 4);
+    let record = as_recorded(model, 4, 2);
     let [all, reads] = ["acquisitions", "reads"].map(|what| record.locks[0].numbers[what]);
     assert!(reads > 100 && all > reads + 10, "{all} acquisitions, {reads} of them reads");
 }
