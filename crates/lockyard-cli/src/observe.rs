@@ -290,6 +290,11 @@ fn of_running(sample: &Sample, readers: &[Reader]) -> Vec<ThreadSample> {
 fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
     let samples = readers.iter().map(|reader| {
         let mut sample = known.gone(reader.process()).map_or_else(|| reader.sample(), |at| reader.sample_at(at));
+        if reader.is_before_exec() {
+            // Its threads are gone, and what they waited for. Those of the program that the process
+            // is now have other locks, at the same addresses perhaps.
+            sample.waiters.clear();
+        }
         // A thread that has never waited has not noted its name, and the kernel's note is gone.
         for thread in sample.waiters.iter_mut().filter(|thread| thread.name.is_empty()) {
             thread.name = known.name_of(thread.process, thread.thread).unwrap_or_default().to_owned();

@@ -64,11 +64,12 @@ const OTHER_NAMES: [(&str, &str); 8] = [
 
 /// The choice, packed: bit 31 decided; bits 0–7 mutex, 8–15 rwlock (0 glibc, 1 qrw, 2 + policy, and
 /// those named below), 16–23 spin, 24 semaphores, 25 locks are told of one by one, 26 some
-/// spinlocks are glibc's.
+/// spinlocks are glibc's, 27 all is glibc's because a variable names no lock.
 static CHOICE: AtomicU32 = AtomicU32::new(0);
 const DECIDED: u32 = 1 << 31;
 const WATCHED: u32 = 1 << 25;
 const SPINS_SHARED: u32 = 1 << 26;
+const MISTAKEN: u32 = 1 << 27;
 
 #[inline(always)]
 fn choice() -> u32 {
@@ -193,7 +194,8 @@ pub(crate) fn watch() {
         (spin() == SpinKind::Glibc, ChosenSpin),
         (!semaphores(), ChosenSem),
     ] {
-        if is_glibcs {
+        // A mistake has been complained of.
+        if is_glibcs && choice() & MISTAKEN == 0 {
             lockyard_segment::fell_back(chosen);
         }
     }
@@ -202,7 +204,7 @@ pub(crate) fn watch() {
 #[cold]
 fn decide() -> u32 {
     let outcome = read();
-    let choice = outcome.unwrap_or(0) | DECIDED;
+    let choice = outcome.unwrap_or(MISTAKEN) | DECIDED;
     let won = CHOICE.compare_exchange(0, choice, AcqRel, Acquire);
     if won.is_ok() {
         if let Err(complaint) = outcome {

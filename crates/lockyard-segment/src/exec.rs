@@ -13,7 +13,7 @@ use crate::layout::{Header, LENGTH, VERSION};
 use crate::process::{self, Image};
 
 /// Programs that a process was before, of which segments are kept.
-const MOST: u32 = 64;
+const MOST: u32 = 1_000;
 
 /// The name of `process`, which is ours, is taken: by the program that it was before exec, or by a
 /// process long gone. Session `session` gets what that program has counted, if it took a lock;

@@ -1,6 +1,9 @@
 //! Objects that were left to the C library.
 
-use crate::layout::FALLBACKS;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+use crate::layout::{FALLBACKS, Header};
+use crate::writer::shared;
 
 /// Why an object was left to the C library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,3 +50,26 @@ pub(crate) const REASONS: [&str; 11] = [
     "chosen sem",
 ];
 const _: () = assert!(REASONS.len() <= FALLBACKS);
+
+/// The choices, a bit each: those of a process are its children's.
+static CHOICES: AtomicU32 = AtomicU32::new(0);
+
+/// An object was left to the C library, for `reason`.
+pub fn fell_back(reason: Fallback) {
+    if REASONS[reason as usize].starts_with(CHOSEN) {
+        CHOICES.fetch_or(1 << reason as usize, Relaxed);
+    }
+    if let Some(shared) = shared() {
+        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
+    }
+}
+
+/// Writes the names of the reasons into a new segment, and the choices.
+pub(crate) fn describe(header: &Header) {
+    let choices = CHOICES.load(Relaxed);
+    for (index, reason) in REASONS.iter().enumerate() {
+        header.reason_names[index].set(reason.as_bytes());
+        header.fallbacks[index].store((choices >> index & 1).into(), Relaxed);
+    }
+    header.reasons.store(REASONS.len() as u32, Relaxed);
+}

@@ -291,6 +291,12 @@ pub(crate) fn may_be_long(length: u64) -> Result<(), Errno> {
 /// Whether a filter of system calls was there when the process began, as in a container.
 static WAS_FILTERED: AtomicBool = AtomicBool::new(true);
 
+/// Whether a child of a fork opens nothing before it waits: it may be in a sandbox that cannot be
+/// told from the container around it.
+pub(crate) fn was_filtered() -> bool {
+    WAS_FILTERED.load(Relaxed)
+}
+
 fn is_filtered() -> bool {
     secure_computing_mode().is_ok_and(|mode| mode != SecureComputingMode::Disabled)
 }

@@ -120,6 +120,11 @@ impl Reader {
         self.image
     }
 
+    /// Whether it is of a program that its process was before exec.
+    pub fn is_before_exec(&self) -> bool {
+        self.image.before != 0
+    }
+
     /// Whether the process has ended.
     pub fn ended(&self) -> bool {
         self.memory.refresh_header();

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
-use crate::fallbacks::{Fallback, REASONS};
+use crate::fallbacks;
 use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
 use crate::process::{self, populate};
 use crate::untold::{self, Refused};
@@ -91,6 +91,11 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
         let text = unsafe { core::ffi::CStr::from_ptr(session) };
         SESSION.store(text.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0), Relaxed);
     }
+    // A session has done so when it began, and keeps the names of all that belongs to it. Children
+    // of a fork do not: there may be a thousand, and their stacks may be small.
+    if !process::alive(SESSION.load(Relaxed)) {
+        process::sweep();
+    }
     open_now()
 }
 
@@ -140,10 +145,6 @@ const ROUNDS: u32 = 200;
 fn make(me: u32) -> Result<(), Refused> {
     let file = |error: Errno| Refused::File(error.raw_os_error());
     let memory = |error: Errno| Refused::Memory(error.raw_os_error());
-    if !process::alive(SESSION.load(Relaxed)) {
-        // A session has done so when it began, and keeps the names of all that belongs to it.
-        process::sweep();
-    }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let made = process::open(me, flags).or_else(|error| {
         // This very process's, of the program it was before exec; or of one long gone.
@@ -201,10 +202,7 @@ fn describe(shared: &Shared, me: u32) {
         name.set(event.name().as_bytes());
     }
     header.events.store(event::COUNT as u32, Relaxed);
-    for (reason, name) in REASONS.iter().zip(&header.reason_names) {
-        name.set(reason.as_bytes());
-    }
-    header.reasons.store(REASONS.len() as u32, Relaxed);
+    fallbacks::describe(header);
     header.magic.store(MAGIC, Release);
 }
 
@@ -383,7 +381,9 @@ fn find_mine() -> Option<&'static ThreadPage> {
     // A thread without a record has no page of its own, and its acquisitions are not counted:
     // nobody could add to number 0 plainly.
     let slot = Linux::current()?.id().raw();
-    open_in_child();
+    if RECORDED.load(Relaxed) != 0 || !process::was_filtered() {
+        open_in_child();
+    }
     let shared = shared()?;
     let Some(page) = page(slot) else {
         // The thread asks no more, and is counted once.
@@ -437,11 +437,4 @@ fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
     // SAFETY: inside the mapping, aligned, nothing but atomics. A caller that looks inside has
     // seen that it is real.
     unsafe { &*place.cast::<ThreadPage>() }
-}
-
-/// An object was left to the C library, for `reason`.
-pub fn fell_back(reason: Fallback) {
-    if let Some(shared) = shared() {
-        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
-    }
 }
