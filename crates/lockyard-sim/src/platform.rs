@@ -118,16 +118,6 @@ unsafe impl Platform for Sim {
         }
     }
 
-    fn cede() -> bool {
-        let Some(host) = Host::here() else { return false };
-        host.outside_spins("yields");
-        let as_linux = host.engine().as_linux;
-        if as_linux {
-            host.yield_cpu();
-        }
-        as_linux
-    }
-
     #[track_caller]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
         if let Some(host) = Host::here() {

@@ -265,23 +265,6 @@ fn a_spinlock_that_never_sleeps_collapses_with_more_threads_than_cpus() {
     assert!(few > 2.0 && many < few / 2.0, "{few} CPUs' worth with 4 threads, {many} with 16");
 }
 
-/// A thread that came to sleeping waiters slept as well, and its CPU lay idle beside threads that
-/// waited for another: 0.26 of the CPUs were busy here.
-#[test]
-fn newcomers_of_a_spinlock_use_cpus_that_lay_idle() {
-    let machine = include_str!("../../lockyard-sim/machines/quad2008.toml");
-    let machine = machine.replace("[os]\n", "[os]\nidle_pulls = { v = 0, lo = 0, hi = 1, u = \"x\", c = \"E\" }\n");
-    let model = "[lock.A]\nlines = 1\n[[role]]\ncpu = \"2us\"\ntakes = [{ lock = \"A\", hold = \"2us\" }]";
-    let replay = Replay::new("model", Arc::new(Model::read("model", model).expect("a model")));
-    let spec = Spec { replay: Some(Arc::new(replay)), ..spec(Workload::Replay, 16, 400) };
-    let config = Config { as_linux: true, ..Config::new(catalog::read("quad2008", &machine).expect("that machine")) };
-    let (record, reports) = session(&config, || candidate("qspinlock").measure(&spec));
-    let window = reports[0].window.as_ref().expect("a measured window");
-    let busy = (window.times.running_ns + window.times.spinning_ns) as f64 / (4 * window.ns) as f64;
-    println!("{:.0} kops/s, busy {busy:.3}", record.expect("it runs").kops_per_s);
-    assert!(busy > 0.4, "{busy}");
-}
-
 #[test]
 fn a_thread_that_only_tries_does_without_and_goes_on() {
     let run = |tries: u32| {

@@ -196,13 +196,9 @@ pub unsafe trait Platform: Copy + Debug + Send + Sync + 'static {
         })
     }
 
-    /// Gives the CPU away for a while that grows with `round`, to about a millisecond.
+    /// Gives the CPU away for a while that grows with `round`: yields at first, sleeps up to about
+    /// a millisecond later.
     fn nap(round: u32);
-
-    /// Lets a thread that waits for this CPU have it. `false`: the machine has nothing of the kind.
-    fn cede() -> bool {
-        false
-    }
 
     /// Sleeps while `*word == expected`, until woken or until `deadline` (absolute, ns of
     /// [`Platform::now`]). May return spuriously.

@@ -98,11 +98,11 @@ const COMMON: &[Field] = &[
     field("os.poll_wake", TIME, true),
     field("os.polite", TIME, true),
     field("os.idle_search", RATIO, true),
-    field("os.idle_pulls", RATIO, true),
     field("os.buddies_stay", RATIO, true),
     field("os.idle_watches", RATIO, true),
     field("os.ipi_send", TIME, false),
     field("os.eevdf", RATIO, false),
+    field("os.idle_pulls", RATIO, false),
 ];
 
 /// Anything else that a file may say.

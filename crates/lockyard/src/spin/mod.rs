@@ -7,16 +7,15 @@
 //! | [`cna`] | its comparator: one queue, sorted by NUMA node |
 //! | [`mcs`], [`ticket`], [`ttas`] | what they are measured against: the queue lock of the books, and the two that collapse |
 //!
-//! What the first three share is in [`queued`], [`newcomer`], [`waiting`], [`lapse`], [`urgent`],
-//! and a place in their queues in [`node`]. They serve threads of fixed priority by it; the others
-//! serve in the order of arrival, or in none.
+//! What the first three share is in [`queued`], [`waiting`], [`lapse`] and [`urgent`], and a place
+//! in their queues in [`node`]. They serve threads of fixed priority by it; the others serve in the
+//! order of arrival, or in none.
 
 pub mod cna;
 pub mod hq;
 pub mod lapse;
 pub mod mcs;
-mod newcomer;
-mod node;
+pub mod node;
 pub mod qspinlock;
 pub mod queued;
 pub mod ticket;

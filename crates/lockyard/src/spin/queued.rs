@@ -50,7 +50,7 @@
 //!
 //! | waiter | event | next |
 //! |---|---|---|
-//! | newcomer | a waiter is queued, the head is not pending | tries for [`STEAL_NS`], and so on for [`CEDE_NS`] while no thread waits for its CPU (exact: once, while the head sleeps); then queues |
+//! | newcomer | a waiter is queued, the head is not pending | tries for [`STEAL_NS`] (exact: only while the head sleeps), then queues |
 //! | | nobody is queued, or pending or urgent is set | tries once, then queues |
 //! | | it has a rank ([`Platform::rank`]: a fixed priority) | waits [beside the queue](super::urgent) |
 //! | | it has no free node | tries, with naps that grow |
@@ -72,8 +72,7 @@
 //! **Bound on bypass.** Inside a queue of kind plain the order is that of arrival. Newcomers pass
 //! each head until its turn ends, and during one sleep after that: for at most
 //! [`TURN_NS`](crate::wait::turn::TURN_NS), two wake-ups and a hold; each early newcomer once after
-//! that. On an exact machine they pass a head only while it sleeps. The bound of a newcomer begins
-//! [`CEDE_NS`] and one wait for a CPU after it came. Three cases have another bound:
+//! that. On an exact machine they pass a head only while it sleeps. Three cases have another bound:
 //! a head or waiter that does not come to a free lock in [`LAPSE_NS`](super::lapse::LAPSE_NS) is
 //! passed until it comes; a head that finds no free entry in the table sleeps in naps of 1 ms, and
 //! is passed in each; threads of fixed priority pass the whole queue.
@@ -108,7 +107,7 @@ use core::marker::PhantomData;
 
 use crate::event::Event;
 use crate::platform::thread::{NESTING, NodeName, with_nodes};
-use crate::platform::{ConstPlatform, Lanes, Ordering::*, Platform, Word, lanes};
+use crate::platform::{ConstPlatform, Lanes, Ordering::*, Patience, Platform, Word, lanes};
 
 use super::node::{Ahead, Onward, Place, TAIL_SHIFT};
 
@@ -123,10 +122,6 @@ pub(super) const URGENT_MASK: u32 = 0x800;
 
 /// How long a newcomer tries to steal before it queues.
 pub const STEAL_NS: u32 = 1_000;
-/// How long a newcomer goes on to steal while no thread waits for its CPU. A few wake-ups.
-pub const CEDE_NS: u64 = 100_000;
-/// One did if the call that gives way takes so long.
-pub(super) const GAVE_WAY_NS: u64 = 3_000;
 /// How long a queued waiter spins on its node before it sleeps. About one context switch.
 pub const QUEUED_NS: u32 = 5_000;
 /// How long a head competes before it sleeps, and how long a pending head spins.
@@ -383,6 +378,35 @@ impl<P: Platform, K: Kind<P>> RawQueuedSpinLock<P, K> {
                 true
             }
         }
+    }
+
+    /// The newcomer's attempt: for a while if there is a queue that sleeps, once otherwise. In
+    /// vain: the word as it was last seen.
+    fn steal(&self) -> Result<(), u32> {
+        let mut seen = 0;
+        let stolen = P::spin(Patience::ns(STEAL_NS), || {
+            if Self::is_exact() {
+                seen = self.word.load(Relaxed);
+                // A queued waiter may be passed only behind a head that sleeps.
+                if seen & ASLEEP_MASK == 0 && NodeName::of_tail(seen).is_some() {
+                    return Some(false);
+                }
+            }
+            if self.try_steal() {
+                return Some(true);
+            }
+            seen = self.word.load(Relaxed);
+            (seen & (PENDING_MASK | URGENT_MASK) != 0 || NodeName::of_tail(seen).is_none()).then_some(false)
+        });
+        if stolen == Some(true) {
+            P::count(Event::PvLockStealing, 1);
+            return Ok(());
+        }
+        // Free, and kept for the head or an urgent waiter: perhaps it does not come.
+        if seen & LOCKED_MASK == 0 && seen & (PENDING_MASK | URGENT_MASK) != 0 && self.pass_waiters() {
+            return Ok(());
+        }
+        Err(seen)
     }
 
     /// Makes `place` the tail of the word's queue.

@@ -335,7 +335,7 @@ fn os(reader: &Reader<'_>) -> Result<Os, Error> {
         timer_slack: reader.ps("os.timer_slack")?,
         clock_read: reader.ps("os.clock_read")?,
         tick_read: reader.ps("os.tick_read")?,
-        idle_pulls: reader.value("os.idle_pulls")? > 0.5,
+        idle_pulls: !reader.has("os.idle_pulls") || reader.value("os.idle_pulls")? > 0.5,
         buddies_stay: reader.value("os.buddies_stay")? > 0.5,
         tick_cost: reader.ps("os.tick_cost")?,
         tick_hold: reader.ps("os.tick_hold")?,

@@ -32,7 +32,6 @@
 //! | who | asks | when |
 //! |---|---|---|
 //! | locks that queue by NUMA node or cache | files of sysfs | when the first of them is contended; [`topology::read_ahead`] does it before |
-//! | a newcomer of a queued spinlock whose waiters sleep | `sched_yield` | between two tries to pass them |
 //! | rt-mutexes, PI mutexes | priorities, scheduling classes, PI futexes | as they must |
 //! | one thread in 64, while there were never as many before | `mmap`, and from the 129th on `prctl(PR_FUTEX_HASH)` | at its first contended lock; [`threads::make_room`] does it before |
 //! | [`threads::make_room`], from the 1,024th thread on | whether owners of records live | there |
@@ -209,12 +208,6 @@ unsafe impl Platform for Linux {
     fn nap(round: u32) {
         let stranger = threads::id().is_some_and(ThreadId::is_anonymous);
         fork::aside(|| if stranger { doze_as_stranger(round) } else { doze(round) });
-    }
-
-    #[cold]
-    fn cede() -> bool {
-        rustix::thread::sched_yield();
-        true
     }
 
     #[cold]
