@@ -51,6 +51,13 @@ fn waits_before_exec_are_counted() {
     cost("becomes nothing");
 }
 
+/// Threads of the program before were told to wait for each other while the next one ran.
+#[test]
+fn a_deadlock_before_exec_is_over() {
+    let report = told("gets out", &[]);
+    assert!(!report.contains("Deadlock"), "{report}");
+}
+
 /// It had only a number: it has never waited, and the kernel's note of its name was gone.
 #[test]
 fn a_thread_that_holds_a_lock_to_the_end_is_named() {
