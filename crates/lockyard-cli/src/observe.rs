@@ -243,7 +243,7 @@ impl Observation {
                 observed::render(&teller.what, &facts, look, Extent { wide, events, width })
             }
             Form::Json => json::line(&observed_json::document(&teller.what, &facts))?,
-            Form::OpenMetrics => openmetrics::render(sample),
+            Form::OpenMetrics => openmetrics::render(sample, |class| facts.label(class)),
             Form::Folded => folded::render(&teller.what, &facts),
         })
     }

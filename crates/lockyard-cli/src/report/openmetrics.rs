@@ -21,26 +21,30 @@ const COUNTERS: [Family; 5] = [
     ("handoffs", "Waits in which the lock was asked to be kept for the waiter", |counts| counts.handoffs),
 ];
 
-/// Everything. Writing to a string cannot fail, here and below.
-pub(crate) fn render(sample: &Sample) -> String {
+/// A class and its labels.
+type Labelled<'a> = [(&'a ClassSample, String)];
+
+/// Everything; `name` is what people call a class. Writing to a string cannot fail, here and below.
+pub(crate) fn render(sample: &Sample, name: impl Fn(&ClassSample) -> String) -> String {
     let mut out = String::new();
+    let classes: Vec<_> = sample.classes.iter().map(|class| (class, labels(class, &name(class)))).collect();
     labelled(&mut out, "events", "Lock events by name", "event", &sample.events);
     labelled(&mut out, "fallbacks", "Objects left to the C library", "reason", &sample.fallbacks);
     for (name, help, count) in COUNTERS {
         head(&mut out, name, "counter", help);
-        for class in &sample.classes {
-            let _ = writeln!(out, "lockyard_{name}_total{{{}}} {}", labels(class), count(&class.counts));
+        for (class, labels) in &classes {
+            let _ = writeln!(out, "lockyard_{name}_total{{{labels}}} {}", count(&class.counts));
         }
     }
     head(&mut out, "waiting", "gauge", "Threads that wait for a lock now");
-    for class in &sample.classes {
-        let _ = writeln!(out, "lockyard_waiting{{{}}} {}", labels(class), class.waiting.threads);
+    for (class, labels) in &classes {
+        let _ = writeln!(out, "lockyard_waiting{{{labels}}} {}", class.waiting.threads);
     }
     let blamed = |class: &ClassSample| class.callers.iter().fold(0, |sum, caller| caller.hold_ns.saturating_add(sum));
-    seconds(&mut out, sample, "lost", "Time lost waiting, by threads that wait now as well", |class| class.lost_ns());
-    seconds(&mut out, sample, "held_awaited", "Time for which locks were held while others waited", blamed);
-    times(&mut out, sample, "wait_seconds", "Waiting time", |counts| (&counts.waits, counts.wait_ns));
-    times(&mut out, sample, "hold_seconds", "Hold time of a sample: one acquisition in 64 to 256", |counts| {
+    seconds(&mut out, &classes, "lost", "Time lost waiting, by threads that wait now as well", |class| class.lost_ns());
+    seconds(&mut out, &classes, "held_awaited", "Time for which locks were held while others waited", blamed);
+    times(&mut out, &classes, "wait_seconds", "Waiting time", |counts| (&counts.waits, counts.wait_ns));
+    times(&mut out, &classes, "hold_seconds", "Hold time of a sample: one acquisition in 64 to 256", |counts| {
         (&counts.holds, counts.hold_ns)
     });
     out.push_str("# EOF\n");
@@ -62,18 +66,17 @@ fn labelled(out: &mut String, name: &str, help: &str, label: &str, counts: &[(St
     }
 }
 
-fn seconds(out: &mut String, sample: &Sample, name: &str, help: &str, of: impl Fn(&ClassSample) -> u64) {
+fn seconds(out: &mut String, classes: &Labelled<'_>, name: &str, help: &str, of: impl Fn(&ClassSample) -> u64) {
     head(out, &format!("{name}_seconds"), "counter", help);
-    for class in &sample.classes {
-        let _ = writeln!(out, "lockyard_{name}_seconds_total{{{}}} {:?}", labels(class), of(class) as f64 / 1e9);
+    for (class, labels) in classes {
+        let _ = writeln!(out, "lockyard_{name}_seconds_total{{{labels}}} {:?}", of(class) as f64 / 1e9);
     }
 }
 
-fn times(out: &mut String, sample: &Sample, name: &str, help: &str, of: fn(&Counts) -> (&Vec<u64>, u64)) {
+fn times(out: &mut String, classes: &Labelled<'_>, name: &str, help: &str, of: fn(&Counts) -> (&Vec<u64>, u64)) {
     head(out, name, "histogram", help);
-    for class in &sample.classes {
+    for (class, labels) in classes {
         let (counts, sum) = of(&class.counts);
-        let labels = labels(class);
         let mut seen = 0;
         // The last class has no upper end but infinity.
         for (index, octave) in counts[..BUCKETS - STEP].chunks(STEP).enumerate() {
@@ -88,8 +91,9 @@ fn times(out: &mut String, sample: &Sample, name: &str, help: &str, of: fn(&Coun
     }
 }
 
-fn labels(class: &ClassSample) -> String {
-    let mut labels = format!("kind=\"{}\",class=\"{}\"", escaped(&class.kind), escaped(&class.name));
+fn labels(class: &ClassSample, name: &str) -> String {
+    let (kind, of, name) = (escaped(&class.kind), escaped(&class.name), escaped(name));
+    let mut labels = format!("kind=\"{kind}\",lock=\"{name}\",class=\"{of}\"");
     if class.site != 0 {
         let _ = write!(labels, ",site=\"{:#x}\"", class.site);
     }
@@ -112,10 +116,10 @@ mod tests {
         let (kind, name) = ("mutex".to_owned(), "a\"\\".to_owned());
         let class = ClassSample { kind, name, site: 255, counts, ..ClassSample::default() };
         let sample = Sample { events: vec![("park_sleep".to_owned(), 3)], classes: vec![class], ..Sample::default() };
-        let text = render(&sample);
+        let text = render(&sample, |_| "mutex of main (a.c:7)".to_owned());
         assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1);
         assert!(text.contains("lockyard_events_total{event=\"park_sleep\"} 3\n"), "{text}");
-        let labels = "kind=\"mutex\",class=\"a\\\"\\\\\",site=\"0xff\"";
+        let labels = "kind=\"mutex\",lock=\"mutex of main (a.c:7)\",class=\"a\\\"\\\\\",site=\"0xff\"";
         assert!(text.contains(&format!("lockyard_acquired_total{{{labels}}} 5\n")), "{text}");
         assert!(text.contains(&format!("lockyard_wait_seconds_bucket{{{labels},le=\"6.4e-8\"}} 1\n")), "{text}");
         assert!(text.contains(&format!("lockyard_wait_seconds_bucket{{{labels},le=\"+Inf\"}} 2\n")), "{text}");
