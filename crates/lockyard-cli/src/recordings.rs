@@ -17,6 +17,7 @@ use crate::report::advice;
 use crate::report::look::{Look, align_right, new_table, trimmed};
 use crate::report::numbers;
 use crate::simulate::machines;
+use crate::terminal;
 use crate::timeline;
 
 /// So many classes are shown.
@@ -107,7 +108,7 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
     }
     let said = Said { sentence: verdict(&recording, &summary, first.as_ref()), estimates };
     let mut out = format!("{}\n\n", look.bold(&said.sentence));
-    out.push_str(&classes(&recording, &summary, look));
+    out.push_str(&classes(&recording, &summary, look, terminal::width(std::io::stdout())));
     out.push_str(&awaited(&recording, &summary));
     if !said.estimates.is_empty() {
         let _ = write!(
@@ -181,28 +182,47 @@ fn stop(summary: &Summary, (class, threads, machine): &(String, f64, String)) ->
     }
 }
 
-/// The columns of the table of classes.
-const HEAD: [&str; 13] = [
-    "",
-    "kind",
-    "locks",
-    "sections",
-    "reads",
-    "waited",
-    "of the time",
-    "hold p50",
-    "p99",
-    "longest",
-    "wait p50",
-    "p99",
-    "longest",
+/// The columns of the table of classes. Where there is no room, those with the highest numbers are
+/// left out.
+const HEAD: [(&str, u8); 13] = [
+    ("", 0),
+    ("kind", 4),
+    ("locks", 5),
+    ("sections", 3),
+    ("reads", 6),
+    ("waited", 2),
+    ("of the time", 0),
+    ("hold p50", 8),
+    ("hold p99", 7),
+    ("longest hold", 3),
+    ("wait p50", 8),
+    ("wait p99", 7),
+    ("longest wait", 1),
 ];
 
-fn classes(recording: &Recording, summary: &Summary, look: Look) -> String {
-    let mut table = new_table(look, HEAD);
-    align_right(&mut table, &(2..HEAD.len()).collect::<Vec<_>>());
-    for cost in summary.classes.iter().take(MOST) {
-        table.add_row(row(recording, summary, cost));
+/// Blanks between two columns.
+const GAP: usize = 3;
+
+/// The table, of at most `width` columns of a terminal, if it is for one.
+fn classes(recording: &Recording, summary: &Summary, look: Look, width: Option<usize>) -> String {
+    let rows: Vec<_> = summary.classes.iter().take(MOST).map(|cost| row(recording, summary, cost)).collect();
+    let width_of = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([HEAD[column].0.chars().count()]).max().unwrap_or(0) + GAP
+    };
+    let mut columns: Vec<usize> = (0..HEAD.len()).collect();
+    while width.is_some_and(|width| columns.iter().map(|&column| width_of(column)).sum::<usize>() > width + GAP) {
+        let last = columns.iter().map(|&column| HEAD[column].1).max().unwrap_or(0);
+        if last == 0 {
+            break;
+        }
+        columns.retain(|&column| HEAD[column].1 != last);
+    }
+    let mut table = new_table(look, columns.iter().map(|&column| HEAD[column].0));
+    let numbers_from = if columns.contains(&1) { 2 } else { 1 };
+    align_right(&mut table, &(numbers_from..columns.len()).collect::<Vec<_>>());
+    for row in &rows {
+        table.add_row(columns.iter().map(|&column| row[column].clone()).collect::<Vec<_>>());
     }
     let mut out = trimmed(&table);
     if summary.classes.len() > MOST {
@@ -274,6 +294,21 @@ mod tests {
             let _ = write!(text, "999999800 {thread} request 0 write\n1000000000 {thread} release 0\n");
         }
         Recording::from_text("a", &text).unwrap()
+    }
+
+    /// It was 135 columns wide on a terminal of 60.
+    #[test]
+    fn the_table_fits_the_terminal() {
+        let recording = recording(8, 0.0, 0);
+        let look = Look { styled: false, full_titles: true, events: false };
+        let table = |width| classes(&recording, &recording.summary(), look, width);
+        for width in [40, 60, 80, 100] {
+            let table = table(Some(width));
+            let rows = table.lines().take(3);
+            assert!(rows.clone().all(|line| line.chars().count() <= width), "{width}: {table}");
+            assert!(table.contains("of the time") && table.contains("longest wait"), "{width}: {table}");
+        }
+        assert!(table(None).contains("hold p50"));
     }
 
     fn said(threads: u64, asleep: f64, tries: u64, saturates: f64) -> String {

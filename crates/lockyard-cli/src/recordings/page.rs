@@ -208,7 +208,7 @@ fn classes(out: &mut String, recording: &Recording, summary: &Summary) {
         return;
     }
     out.push_str("<h2>The locks</h2>\n<div class=\"scroll\"><table>\n<tr>");
-    for (column, head) in super::HEAD.iter().enumerate() {
+    for (column, (head, _)) in super::HEAD.iter().enumerate() {
         let _ = write!(out, "<th{}>{head}</th>", if column > 1 { " class=\"n\"" } else { "" });
     }
     out.push_str("</tr>\n");
