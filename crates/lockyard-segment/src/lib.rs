@@ -76,7 +76,8 @@
 //!   good. Otherwise root alone can look, and the name stays until root's next process.
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
 //!   segment of its own when it first takes a lock: a child that only execs pays nothing, though
-//!   handlers give locks back in it.
+//!   handlers give locks back in it. Where system calls were filtered from the start, when it first
+//!   waits.
 //! * **exec**: the new program's segment replaces the old one's. A session gets both: the old one
 //!   is called `lockyard.PID.1` from then on, that of a third program `lockyard.PID.2`.
 //! * **No segment**, where a limit forbids it: a word in its place tells readers why.
