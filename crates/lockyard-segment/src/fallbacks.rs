@@ -3,7 +3,6 @@
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use crate::layout::{FALLBACKS, Header};
-use crate::writer::shared;
 
 /// Why an object was left to the C library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,13 +53,10 @@ const _: () = assert!(REASONS.len() <= FALLBACKS);
 /// The choices, a bit each: those of a process are its children's.
 static CHOICES: AtomicU32 = AtomicU32::new(0);
 
-/// An object was left to the C library, for `reason`.
-pub fn fell_back(reason: Fallback) {
+/// Remembers `reason`, if it is a choice, for the segments of children.
+pub(crate) fn remember(reason: Fallback) {
     if REASONS[reason as usize].starts_with(CHOSEN) {
         CHOICES.fetch_or(1 << reason as usize, Relaxed);
-    }
-    if let Some(shared) = shared() {
-        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
     }
 }
 

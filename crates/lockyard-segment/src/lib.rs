@@ -119,7 +119,7 @@ pub mod writer;
 
 pub use callers::Caller;
 pub use classes::Class;
-pub use fallbacks::{CHOSEN, Fallback, fell_back};
+pub use fallbacks::{CHOSEN, Fallback};
 pub use holds::{acquired_plainly, released_plainly};
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
@@ -132,4 +132,4 @@ pub use told::{
     contended_by, joined, page, page_so_far, refused, released, released_on, releasing, releasing_on,
 };
 pub use untold::Refused;
-pub use writer::{Parents, after_fork_in_child, close, give_to, open, quit, watched, withdraw};
+pub use writer::{Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
-use crate::fallbacks;
+use crate::fallbacks::{self, Fallback};
 use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
 use crate::process::{self, populate};
 use crate::untold::{self, Refused};
@@ -437,4 +437,12 @@ fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
     // SAFETY: inside the mapping, aligned, nothing but atomics. A caller that looks inside has
     // seen that it is real.
     unsafe { &*place.cast::<ThreadPage>() }
+}
+
+/// An object was left to the C library, for `reason`.
+pub fn fell_back(reason: Fallback) {
+    fallbacks::remember(reason);
+    if let Some(shared) = shared() {
+        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
+    }
 }
