@@ -107,9 +107,8 @@ fn a_running_process_is_shown_in_every_form() {
     }
     assert!(!text.contains('\x1b') && text.lines().all(|line| line == line.trim_end()), "{text}");
     let (_, metrics, _) = output(&mut lockyard(&["stat", "--pid", &me, "--openmetrics"]));
-    assert!(
-        metrics.contains("lockyard_acquired_total{kind=\"mutex\",class=\"wanted\"}") && metrics.ends_with("# EOF\n")
-    );
+    let acquired = "lockyard_acquired_total{kind=\"mutex\",lock=\"mutex wanted\",class=\"wanted\"}";
+    assert!(metrics.contains(acquired) && metrics.ends_with("# EOF\n"));
 
     // At rest: what is shown with --reset is shown for the last time.
     let before = json(&["--reset"]);
