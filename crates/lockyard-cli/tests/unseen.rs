@@ -247,6 +247,16 @@ fn locks_that_are_glibcs_by_choice_are_named() {
     }
 }
 
+/// All kinds of locks were said to be glibc's by choice, of which nobody had made any.
+#[test]
+fn a_variable_that_names_no_lock_is_no_choice() {
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["stat", "--"]).arg(program("processes", "")).arg("calm").env("LOCKYARD_RWLOCK", "percpu");
+    let output = command.env("LOCKYARD_PRELOAD", library()).output().expect("the binary runs");
+    let report = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(report.contains("LOCKYARD_RWLOCK") && !report.contains("=glibc"), "{report}");
+}
+
 /// Locks were said not to be its problem, from what four acquisitions had waited.
 #[test]
 fn few_acquisitions_beside_much_work_are_no_all_clear() {

@@ -30,7 +30,7 @@ fn keep(image: Image, session: u32) -> Option<()> {
     let is_ours = found.namespace == process::namespace()
         && process::began(image.process) == Some(found.began)
         && fstat(&file).is_ok_and(|file| file.st_uid == rustix::process::geteuid().as_raw())
-        && word(&file, offset_of!(Header, version)) == Some(VERSION);
+        && process::version(&file) == VERSION;
     if !is_ours || word(&file, offset_of!(Header, started))? == 0 {
         return None;
     }

@@ -3,7 +3,7 @@
 //!
 //! | thread | does what |
 //! |---|---|
-//! | a thread whose wait has ended | notes in its page the locks that it holds and others wait for |
+//! | a thread whose wait has ended | notes in its page those of its locks for which others wait |
 //! | the same, once it has released the lock | adds the wait to the class of each of them |
 //!
 //! Of a wait it counts what came after the first of the others: before that it cost them nothing.

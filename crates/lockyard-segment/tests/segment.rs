@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -169,12 +170,16 @@ fn load() {
 
 /// A child of fork counts in a segment of its own, which appears with its first acquisition, and
 /// knows its parent's classes. What it held in the parent it may give back before: one that only
-/// execs pays nothing.
+/// execs pays nothing. It removes no names of dead processes, and knows what is glibc's by choice.
 fn fork() {
     segment::open(b"test").expect("a segment");
     let class = segment::class(b"mutex", b"inherited", 0);
     section(&LOCK, class, || ());
     Linux::count(Event::PvWaitAgain, 5);
+    segment::fell_back(Fallback::ChosenSpin);
+    // Beyond the last process id: nobody's.
+    let dead = file(1 << 22);
+    std::fs::write(&dead, b"").expect("a name in /dev/shm");
     let events = |process: u32| Reader::open(process).map(|reader| reader.sample().event("pv_wait_again"));
     let count = |process: u32| {
         let sample = Reader::open(process).map(|reader| reader.sample())?;
@@ -187,23 +192,31 @@ fn fork() {
     // SAFETY: the child has one thread, and does what a thread may.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        segment::after_fork_in_child();
-        let me = std::process::id();
-        assert!(segment::watched() && !file(me).exists());
-        segment::releasing(1);
-        segment::released(1);
-        assert_eq!(count(me), Err(Refusal::NoSegment(me)), "nothing was taken");
-        section(&LOCK, class, || ());
-        assert_eq!(count(me), Ok(expected(1)));
-        assert_eq!(count(parent), Ok(expected(1)), "the parent's is untouched");
-        assert_eq!((events(me), events(parent)), (Ok(0), Ok(5)), "each has its own events");
-        segment::close();
-        assert!(!file(me).exists() && file(parent).exists());
-        std::process::exit(0);
+        let check = || {
+            segment::after_fork_in_child();
+            let me = std::process::id();
+            assert!(segment::watched() && !file(me).exists());
+            segment::releasing(1);
+            segment::released(1);
+            assert_eq!(count(me), Err(Refusal::NoSegment(me)), "nothing was taken");
+            section(&LOCK, class, || ());
+            assert_eq!(count(me), Ok(expected(1)));
+            assert_eq!(count(parent), Ok(expected(1)), "the parent's is untouched");
+            assert_eq!((events(me), events(parent)), (Ok(0), Ok(5)), "each has its own events");
+            assert!(dead.exists(), "a thousand children would look through a thousand names each");
+            let chosen = Reader::open(me).map(|reader| reader.sample().fallbacks);
+            assert!(chosen.is_ok_and(|all| all.contains(&("chosen spin".to_owned(), 1))));
+            segment::close();
+            assert!(!file(me).exists() && file(parent).exists());
+        };
+        // The thread's end, after a panic, would be the process's, and a success.
+        let failed = panic::catch_unwind(AssertUnwindSafe(check)).is_err();
+        std::process::exit(failed.into());
     }
     let mut status = 0;
     // SAFETY: our child, our variable.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    std::fs::remove_file(&dead).expect("it is there");
     assert!(std::process::ExitStatus::from_raw(status).success(), "the child failed");
     segment::close();
     say("ready");

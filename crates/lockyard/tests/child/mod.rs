@@ -7,6 +7,7 @@
 use core::cell::{Cell, RefCell};
 use core::marker::PhantomData;
 use core::ptr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
@@ -17,7 +18,9 @@ pub(crate) fn in_child(child: impl FnOnce() -> Result<(), &'static str>) {
     // keeps usable, and leaves by `_exit`.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        let status = match child() {
+        // A panic would end the thread, with it the process, and be a success.
+        let outcome = catch_unwind(AssertUnwindSafe(child)).unwrap_or(Err("a check failed"));
+        let status = match outcome {
             Ok(()) => 0,
             Err(why) => {
                 let text = format!("in the child: {why}\n");
