@@ -50,9 +50,9 @@ macro_rules! sited {
         }
 
         #[cold]
-        unsafe extern "C" fn told($($argument: $type,)* caller: usize) -> core::ffi::c_int {
+        unsafe extern "C" fn told($($argument: $type,)* call: lockyard_segment::Call) -> core::ffi::c_int {
             // SAFETY: the C caller's promises.
-            unsafe { body($($argument,)* $crate::site::Site::at(caller)) }
+            unsafe { body($($argument,)* $crate::site::Site::at(call.place())) }
         }
 
         lockyard_segment::with_caller!(#[cold] fn watched($($argument: $type),*) => told);

@@ -7,6 +7,7 @@
 use core::ffi::{c_int, c_void};
 
 use libc::{pthread_mutex_t, pthread_mutexattr_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
+use lockyard_segment::Call;
 
 use crate::{condvar, mutex, rwlock};
 
@@ -47,7 +48,7 @@ macro_rules! with_callers {
             pub extern $abi fn $name($($argument: $type),*) => $for
         }
 
-        unsafe extern $abi fn $for($($argument: $type,)* $caller: usize) -> c_int {
+        unsafe extern $abi fn $for($($argument: $type,)* $caller: Call) -> c_int {
             // SAFETY: as in C.
             result(unsafe { $call })
         }
@@ -69,7 +70,7 @@ with_callers! {
         condvar::timedwait_for(object.cast(), held.cast(), at, caller);
 }
 
-unsafe fn init(mutex: *mut pthread_mutex_t, kind: c_int, caller: usize) -> c_int {
+unsafe fn init(mutex: *mut pthread_mutex_t, kind: c_int, caller: Call) -> c_int {
     let mut attributes = core::mem::MaybeUninit::<pthread_mutexattr_t>::uninit();
     // SAFETY: memory for attributes; then initialised; then memory for a mutex, as in C. (glibc's
     // attributes own nothing, and need no destruction.)

@@ -29,7 +29,7 @@ use lockyard::condvar::{Companion, RawCondvar};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard_segment as segment;
+use lockyard_segment::{self as segment, Call};
 use lockyard_segment::places::Object;
 use lockyard_segment::tape::Kind;
 
@@ -129,7 +129,7 @@ struct Held<'a> {
     /// A recursive mutex taken more than once: one level is given up, as in glibc, and the mutex
     /// stays locked.
     nested: bool,
-    caller: usize,
+    caller: Call,
     /// The condition variable, for the recorder.
     told: Object,
 }
@@ -178,7 +178,7 @@ enum Waited {
 
 /// Waits. Leaves nothing behind that unwinding would have to clean up: the caller acts on
 /// cancellation.
-unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Time, caller: usize) -> Waited {
+unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Time, caller: Call) -> Waited {
     // SAFETY: both valid, as in C.
     let (object, mutex) = unsafe { (CondObject::at(cond), MutexObject::at(mutex)) };
     let flags = object.flags.load(Relaxed);
@@ -230,7 +230,7 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
             mutex.disown(kind);
         }
     }
-    let told = Object::condition(cond, caller);
+    let told = Object::condition(cond, caller.at());
     told.tell(Kind::Wait);
     if !nested {
         mutex.told(lock).idle(caller);
@@ -256,7 +256,7 @@ unsafe fn cancellable(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     time: Time,
-    caller: usize,
+    caller: Call,
 ) -> Option<c_int> {
     cancel::sit(thread::block());
     pthread_testcancel();
@@ -291,12 +291,12 @@ lockyard_segment::with_caller! {
 pub(crate) unsafe extern "C-unwind" fn wait_for(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
-    caller: usize,
+    caller: Call,
 ) -> c_int {
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, None, caller) } {
         Some(result) => result,
-        None => Object::condition(cond, caller)
+        None => Object::condition(cond, caller.at())
             .tell_around(|| real!(pthread_cond_wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int)),
     }
 }
@@ -316,12 +316,12 @@ pub(crate) unsafe extern "C-unwind" fn timedwait_for(
     cond: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     at: *const timespec,
-    caller: usize,
+    caller: Call,
 ) -> c_int {
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, Some((None, at)), caller) } {
         Some(result) => result,
-        None => Object::condition(cond, caller).tell_around(|| {
+        None => Object::condition(cond, caller.at()).tell_around(|| {
             real!(
                 pthread_cond_timedwait(
                     cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, at: *const timespec
@@ -347,12 +347,12 @@ unsafe extern "C-unwind" fn clockwait_for(
     mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     at: *const timespec,
-    caller: usize,
+    caller: Call,
 ) -> c_int {
     // SAFETY: as in C.
     match unsafe { cancellable(cond, mutex, Some((Some(clock), at)), caller) } {
         Some(result) => result,
-        None => Object::condition(cond, caller).tell_around(|| {
+        None => Object::condition(cond, caller.at()).tell_around(|| {
             real!(
                 pthread_cond_clockwait(
                     cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, at: *const timespec
@@ -371,8 +371,8 @@ lockyard_segment::with_caller! {
     pub fn pthread_cond_signal(cond: *mut pthread_cond_t) => signal_for
 }
 
-pub(crate) unsafe extern "C" fn signal_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
-    Object::condition(cond, caller).tell(Kind::Signal);
+pub(crate) unsafe extern "C" fn signal_for(cond: *mut pthread_cond_t, caller: Call) -> c_int {
+    Object::condition(cond, caller.at()).tell(Kind::Signal);
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours().map(|queue| queue.signal_told(segment::awaited)) {
         Err(true) => real!(pthread_cond_signal(cond: *mut pthread_cond_t) -> c_int),
@@ -389,8 +389,8 @@ lockyard_segment::with_caller! {
     pub fn pthread_cond_broadcast(cond: *mut pthread_cond_t) => broadcast_for
 }
 
-pub(crate) unsafe extern "C" fn broadcast_for(cond: *mut pthread_cond_t, caller: usize) -> c_int {
-    Object::condition(cond, caller).tell(Kind::Broadcast);
+pub(crate) unsafe extern "C" fn broadcast_for(cond: *mut pthread_cond_t, caller: Call) -> c_int {
+    Object::condition(cond, caller.at()).tell(Kind::Broadcast);
     // SAFETY: a condition variable, as in C.
     match unsafe { CondObject::at(cond) }.ours().map(|queue| queue.broadcast_told(segment::awaited)) {
         Err(true) => real!(pthread_cond_broadcast(cond: *mut pthread_cond_t) -> c_int),
@@ -414,9 +414,9 @@ lockyard_segment::with_caller! {
 pub(crate) unsafe extern "C" fn init_for(
     cond: *mut pthread_cond_t,
     attributes: *const pthread_condattr_t,
-    caller: usize,
+    caller: Call,
 ) -> c_int {
-    Object::condition(cond, caller).made();
+    Object::condition(cond, caller.at()).made();
     if !attributes.is_null() {
         let mut shared = 0;
         // SAFETY: attributes, as in C, and a place for the value.

@@ -31,6 +31,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use libc::{EAGAIN, EINTR, EINVAL, EOVERFLOW, ETIMEDOUT, clockid_t, sem_t, timespec};
 use lockyard::platform::linux::Linux;
 use lockyard::platform::{Patience, Platform};
+use lockyard_segment::Call;
 use lockyard_segment::places::Object;
 use lockyard_segment::tape::Kind;
 use rustix::io::Errno;
@@ -269,8 +270,8 @@ lockyard_segment::with_caller! {
     pub fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) => init_for
 }
 
-unsafe extern "C" fn init_for(semaphore: *mut sem_t, shared: c_int, value: c_uint, caller: usize) -> c_int {
-    Object::semaphore(semaphore, caller).made();
+unsafe extern "C" fn init_for(semaphore: *mut sem_t, shared: c_int, value: c_uint, caller: Call) -> c_int {
+    Object::semaphore(semaphore, caller.at()).made();
     if shared != 0 || !config::semaphores() {
         counters::count(if shared != 0 { Fallback::Shared } else { Fallback::Chosen });
         return real!(sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int);

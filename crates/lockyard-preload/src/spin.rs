@@ -41,7 +41,7 @@ use lockyard::spin::hq::{RawHqSpinLock, TYPE};
 use lockyard::spin::qspinlock::{MARK, RawMarkedSpinLock};
 use lockyard::spin::queued::{Kind, RawQueuedSpinLock};
 use lockyard_segment::places::Object;
-use lockyard_segment::{self as segment, Caller, Holder};
+use lockyard_segment::{self as segment, Call, Caller, Holder};
 
 use crate::config::{self, SpinKind};
 use crate::counters::{self, Fallback};
@@ -86,7 +86,7 @@ lockyard_segment::with_caller! {
     pub fn pthread_spin_init(spin: *mut pthread_spinlock_t, shared: c_int) => init_for
 }
 
-unsafe extern "C" fn init_for(spin: *mut pthread_spinlock_t, shared: c_int, caller: usize) -> c_int {
+unsafe extern "C" fn init_for(spin: *mut pthread_spinlock_t, shared: c_int, caller: Call) -> c_int {
     let rest = match config::spin() {
         _ if shared != libc::PTHREAD_PROCESS_PRIVATE => Err(Fallback::Shared),
         SpinKind::Glibc => Err(Fallback::Chosen),
@@ -95,7 +95,7 @@ unsafe extern "C" fn init_for(spin: *mut pthread_spinlock_t, shared: c_int, call
     };
     match rest {
         Ok(rest) => {
-            Object::spinlock(spin, caller).made();
+            Object::spinlock(spin, caller.at()).made();
             // SAFETY: memory for a spinlock that nobody uses.
             unsafe { spin.write(rest as pthread_spinlock_t) };
             0
@@ -137,7 +137,7 @@ macro_rules! calls {
 
         lockyard_segment::with_caller!(fn $slow(spin: *mut pthread_spinlock_t) => $for);
 
-        unsafe extern "C" fn $for(spin: *mut pthread_spinlock_t, caller: usize) -> c_int {
+        unsafe extern "C" fn $for(spin: *mut pthread_spinlock_t, caller: Call) -> c_int {
             match kind(spin) {
                 // SAFETY: a spinlock of that kind, as in C.
                 SpinKind::Spin => unsafe { $call(plain(spin), caller) },
@@ -174,7 +174,7 @@ fn give(spin: *mut pthread_spinlock_t) -> bool {
 type Queued<K> = RawQueuedSpinLock<Linux, K>;
 
 /// Takes `lock` for the code at `caller`.
-unsafe fn lock<K: Kind<Linux>>(lock: &Queued<K>, caller: usize) -> c_int {
+unsafe fn lock<K: Kind<Linux>>(lock: &Queued<K>, caller: Call) -> c_int {
     let wait = || {
         // Where it queues its fixed priority counts: see `rank`.
         thread::block().identity();
@@ -190,7 +190,7 @@ unsafe fn lock<K: Kind<Linux>>(lock: &Queued<K>, caller: usize) -> c_int {
     }
 }
 
-unsafe fn try_lock<K: Kind<Linux>>(lock: &Queued<K>, caller: usize) -> c_int {
+unsafe fn try_lock<K: Kind<Linux>>(lock: &Queued<K>, caller: Call) -> c_int {
     if segment::watched() {
         told(lock, caller, Patience::None, || lock.try_acquire(), || EBUSY)
     } else if lock.try_acquire() {
@@ -204,20 +204,20 @@ unsafe fn try_lock<K: Kind<Linux>>(lock: &Queued<K>, caller: usize) -> c_int {
 #[cold]
 fn told<K: Kind<Linux>>(
     lock: &Queued<K>,
-    caller: usize,
+    caller: Call,
     patience: Patience<()>,
     attempt: impl FnOnce() -> bool,
     wait: impl FnOnce() -> c_int,
 ) -> c_int {
-    let object = Object::spinlock(lock, caller);
-    let taker = Caller::new(object.class(), caller);
+    let object = Object::spinlock(lock, caller.at());
+    let taker = || Caller::new(object.class(), caller.at());
     // It does not know its holder: the threads that have noted it are looked at.
     watch::take_as((taker, object.at), patience, attempt, || Some(lock.is_contended()), || Holder::Readers, wait)
 }
 
 /// # Safety
 /// The caller holds it, or acts for the holder.
-unsafe fn unlock<K: Kind<Linux>>(lock: &Queued<K>, _caller: usize) -> c_int {
+unsafe fn unlock<K: Kind<Linux>>(lock: &Queued<K>, _caller: Call) -> c_int {
     let at = core::ptr::from_ref(lock).addr();
     watch::releasing(at);
     // SAFETY: the caller's promise.

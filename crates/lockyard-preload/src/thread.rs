@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::{Linux, threads};
 use lockyard::platform::thread::ThreadId;
+use lockyard_segment::Lessons;
 use lockyard_segment::layout::ThreadPage;
 
 use crate::config::{self, MutexKind};
@@ -36,6 +37,8 @@ pub(crate) struct Block {
     pub(crate) seated: Cell<bool>,
     /// The reader-writer locks that it holds for reading.
     pub(crate) holds: Holds,
+    /// What it learns from its holds: see `watch`.
+    pub(crate) lessons: Lessons,
     /// How often it met readers: see [`Block::meets`].
     met: Cell<u32>,
 }

@@ -6,6 +6,16 @@
 //! them first. A mutex or rwlock keeps its class in a word that the lock leaves free. A spinlock
 //! has none: each call looks it up in [`places`](lockyard_segment::places).
 //!
+//! Code that only passes locks on to its callers ([`frames`]) is no place to be told of. The first
+//! hold that its thread itself ends teaches which code that is. The class word:
+//!
+//! | bit | set by | when | then |
+//! |---|---|---|---|
+//! | 0–8 | the initialising call, else the first that takes the lock | a segment is open | what [`Class::kept`] says |
+//! | `SETTLED` | a thread that takes or gives back the lock | the place of its call is known to hold locks | fast paths apply |
+//! | `WRAPPED` | the same, with `SETTLED` | other code passes the lock on to that place | each call looks at the frames above it, in fast paths apart |
+//! | 18–31 | with the class | | how often that had got another place by then |
+//!
 //! **Cost.** Without a segment: nothing on the fast paths, which ask nobody whether one is open:
 //! while one is, they do not apply ([`Block::fast`](crate::thread::Block::fast) and
 //! [`config::rwlock_is_default`](crate::config::rwlock_is_default) say so). One load on the slow
@@ -17,7 +27,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_segment::layout::ThreadPage;
-use lockyard_segment::{self as segment, Caller, Class, Holder};
+use lockyard_segment::{self as segment, Call, Caller, Class, Holder, origins};
 
 use crate::thread;
 
@@ -43,18 +53,111 @@ pub(crate) struct Told<'a> {
     pub(crate) shared: bool,
 }
 
+const SETTLED: u32 = 1 << 16;
+const WRAPPED: u32 = 1 << 17;
+const RENAMES: u32 = 18;
+
+fn word(class: Class) -> u32 {
+    class.kept() | segment::renames(class) << RENAMES
+}
+
+/// How a fast path asks what a class word and a call say: [`plain`], or [`wrapped`].
+pub(crate) type Ask = fn(u32, Call) -> Option<(Class, usize)>;
+
+/// The class in the word and the place of the call, if calls of the lock are by the code that holds
+/// it.
+#[inline(always)]
+pub(crate) fn plain(word: u32, call: Call) -> Option<(Class, usize)> {
+    (word & (SETTLED | WRAPPED) == SETTLED).then(|| (Class::from_raw(word), call.at()))
+}
+
+/// The same, if calls are by code that passes the lock on, and nothing is to be learnt of this one.
+/// Apart, since this needs a stack.
+#[inline]
+pub(crate) fn wrapped(word: u32, call: Call) -> Option<(Class, usize)> {
+    let place = if word & WRAPPED == 0 { None } else { call.settled_place() };
+    place.map(|place| (Class::from_raw(word), place))
+}
+
 impl Told<'_> {
     /// Gives the lock, which is being initialised, the class of the code at `caller`.
     #[cold]
-    pub(crate) fn name(self, caller: usize) {
+    pub(crate) fn name(self, caller: Call) {
         self.class.store(0, Relaxed);
-        self.taken_first(caller);
+        self.taken_first(origins::note(self.lock, caller));
     }
 
-    fn class(self, caller: usize) -> Class {
-        match self.class.load(Relaxed) {
-            0 => self.taken_first(caller),
-            class => Class::from_raw(class),
+    /// Its class, and the place of the code that calls.
+    fn asked(self, caller: Call) -> (Class, usize) {
+        let word = self.class.load(Relaxed);
+        if let Some(known) = plain(word, caller) {
+            return known;
+        }
+        let place = caller.place();
+        let class = if word == 0 { self.taken_first(place) } else { Class::from_raw(word) };
+        (class, place)
+    }
+
+    /// The lock is destroyed.
+    pub(crate) fn gone(self) {
+        if segment::watched() && !self.is_settled() {
+            origins::forget(self.lock);
+        }
+    }
+
+    fn is_settled(self) -> bool {
+        self.class.load(Relaxed) & SETTLED != 0
+    }
+
+    /// The calling thread has taken the lock by `caller`. The lock is settled, if the place of the
+    /// call is known to hold locks. Else the thread notes the call, until it gives the lock back.
+    pub(crate) fn learn(self, caller: Call) {
+        if !segment::watched() {
+            return;
+        }
+        match caller.settled_place() {
+            Some(_) if self.is_settled() => {}
+            Some(place) => self.settle((caller.at(), place)),
+            None => {
+                let me = thread::block();
+                me.lessons.begin(self.lock, caller, self.shared);
+                // No fast paths: the release is to be seen.
+                me.page.set(core::ptr::null());
+            }
+        }
+    }
+
+    /// The thread holds the lock for the code at `place`, by a call that returns to `at`.
+    #[cold]
+    fn settle(self, (at, place): (usize, usize)) {
+        let named = self.class.load(Relaxed);
+        if named == 0 {
+            return; // taken by code that is not known
+        }
+        if named & SETTLED != 0 {
+            // Its class stays. Calls are by other code, too, than that which settled it.
+            self.class.fetch_or(if at == place { 0 } else { WRAPPED }, Relaxed);
+            return;
+        }
+        let class = (Class::from_raw(named), named >> RENAMES);
+        let class = segment::class_held(self.kind, class, self.lock, (at, place));
+        let wrapped = if at == place { 0 } else { WRAPPED };
+        let _ = self.class.compare_exchange(named, word(class) | SETTLED | wrapped, Relaxed, Relaxed);
+    }
+
+    /// The call `caller` is about to give the lock back.
+    #[inline]
+    pub(crate) fn releasing(self, caller: Call) {
+        if segment::watched() {
+            let lessons = &thread::block().lessons;
+            if lessons.are_under_way()
+                && let Some(places) = lessons.end(self.lock, caller)
+            {
+                self.settle(places);
+            }
+            if let Some(page) = page_so_far() {
+                segment::releasing_on(page, self.lock);
+            }
         }
     }
 
@@ -66,7 +169,7 @@ impl Told<'_> {
             return Class::NONE;
         }
         let class = segment::class_at(self.kind, caller);
-        match self.class.compare_exchange(0, class.kept(), Relaxed, Relaxed) {
+        match self.class.compare_exchange(0, word(class), Relaxed, Relaxed) {
             Ok(_) => {
                 segment::joined(class);
                 class
@@ -80,42 +183,47 @@ impl Told<'_> {
     /// where that is known.
     pub(crate) fn take<D>(
         self,
-        caller: usize,
+        call: Call,
         patience: Patience<D>,
         attempt: impl FnOnce() -> bool,
         queued: impl Fn() -> Option<bool>,
         holder: impl Fn() -> Holder,
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
-        let caller = Caller::new(self.class(caller), caller);
-        let caller = if self.shared { caller.shared() } else { caller };
+        let caller = || {
+            let (class, place) = self.asked(call);
+            let caller = Caller::new(class, place);
+            if self.shared { caller.shared() } else { caller }
+        };
         take_as((caller, self.lock), patience, attempt, queued, holder, wait)
     }
 
     /// The code at `caller` gives the lock up, and sleeps until others put it into its queue, or
     /// wake it.
-    pub(crate) fn idle(self, caller: usize) {
+    pub(crate) fn idle(self, caller: Call) {
         if segment::watched() {
             segment::releasing(self.lock);
             segment::released(self.lock);
-            segment::idle(Caller::new(self.class(caller), caller), self.lock);
+            let (class, place) = self.asked(caller);
+            segment::idle(Caller::new(class, place), self.lock);
         }
     }
 
     /// The lock is that code's again, in whose queue it was from `since` on, asleep. `queued()`:
     /// whether others wait.
-    pub(crate) fn moved(self, caller: usize, since: u64, queued: impl Fn() -> Option<bool>) {
+    pub(crate) fn moved(self, caller: Call, since: u64, queued: impl Fn() -> Option<bool>) {
         if segment::watched() {
-            let caller = Caller::new(self.class(0), caller);
+            let caller = Caller::new(Class::from_raw(self.class.load(Relaxed)), caller.place());
             segment::acquired_after(caller, self.lock, since, queued() == Some(true));
         }
     }
 }
 
-/// Takes the lock at `lock` for `caller`: `attempt`, and if that fails and the caller has
-/// `patience`, `wait`. `queued`, `holder`: as in [`Told::take`].
+/// Takes the lock at `lock` for `caller()`: `attempt`, and if that fails and the caller has
+/// `patience`, `wait`, after which more may be known of the caller. `queued`, `holder`: as in
+/// [`Told::take`].
 pub(crate) fn take_as<D>(
-    (caller, lock): (Caller, usize),
+    (caller, lock): (impl Fn() -> Caller, usize),
     patience: Patience<D>,
     attempt: impl FnOnce() -> bool,
     queued: impl Fn() -> Option<bool>,
@@ -126,21 +234,22 @@ pub(crate) fn take_as<D>(
     let page = page();
     if attempt() {
         match page {
-            _ if queued() == Some(true) => segment::acquired_past_others(caller, lock),
-            Some(page) => segment::acquired_on(page, caller, lock),
+            _ if queued() == Some(true) => segment::acquired_past_others(caller(), lock),
+            Some(page) => segment::acquired_on(page, caller(), lock),
             None => {}
         }
         return 0;
     }
     if let Patience::None = patience {
-        segment::refused(caller, lock);
+        segment::refused(caller(), lock);
         return libc::EBUSY;
     }
-    let mut waiting = segment::contended_by(caller, lock, known(holder));
+    let mut waiting = segment::contended_by(caller(), lock, known(holder));
     if let Patience::Until(_) = patience {
         waiting = waiting.with_deadline();
     }
     let result = wait();
+    waiting = waiting.by(caller());
     match result {
         0 if queued() == Some(false) => waiting.got_last(),
         0 => waiting.got(),
@@ -228,10 +337,13 @@ pub(crate) fn known_page() -> Option<&'static ThreadPage> {
 }
 
 /// Where the calling thread counts: its block knows it, since a thread-local of the statistics
-/// costs a call.
+/// costs a call; but not while the thread learns from a hold.
 #[inline]
 pub(crate) fn page() -> Option<&'static ThreadPage> {
-    known_page().or_else(|| segment::page().inspect(|page| thread::block().page.set(*page)))
+    known_page().or_else(|| {
+        let me = thread::block();
+        segment::page().inspect(|page| me.page.set(if me.lessons.are_under_way() { core::ptr::null() } else { *page }))
+    })
 }
 
 /// The same, for what is no acquisition: the child of a fork that has taken no lock counts nowhere.

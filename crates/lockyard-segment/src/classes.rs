@@ -16,7 +16,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 
 use crate::layout::{CLASSES, ClassRecord, PATH, Text};
-use crate::site;
+use crate::{frames, site};
 
 /// Which locks belong together in the statistics: a small number, 0 for "none".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,6 +63,8 @@ struct Identity {
     site: AtomicU64,
     /// The address that [`class_at`](crate::class_at) was asked for, or 0.
     address: AtomicU64,
+    /// How often that was changed: see [`settle`].
+    renames: AtomicU32,
     kind: Text<16>,
     name: Text<PATH>,
 }
@@ -74,6 +76,7 @@ static IDENTITIES: [Identity; CLASSES] = [const {
         locks: AtomicU64::new(0),
         site,
         address,
+        renames: AtomicU32::new(0),
         kind: Text::new(),
         name: Text::new(),
     }
@@ -132,6 +135,52 @@ pub(crate) fn joined(class: Class) -> u64 {
     IDENTITIES[class.index()].locks.fetch_add(1, Relaxed) + 1
 }
 
+/// The code that initialises locks of `class` only passes them on, if several functions call it:
+/// their locks are taken through such code.
+pub(crate) fn passes_if_called_from_several(class: Class) {
+    let address = IDENTITIES[class.index()].address.load(Relaxed) as usize;
+    if frames::is_called_from_several(address) {
+        frames::pass(address);
+    }
+}
+
+/// How often `class` was called by another place.
+pub(crate) fn renames(class: Class) -> u32 {
+    IDENTITIES[class.index()].renames.load(Relaxed)
+}
+
+/// The class from now on of a lock that got `class` when that had been `renames` times called by
+/// another place: that of the code at `place`, if code had given it its class that only passes
+/// locks on. Such a class is called by the first such `place`; locks of other places leave it.
+#[cold]
+pub(crate) fn settle(kind: &[u8], (class, renames): (Class, u32), place: usize, publish: fn(Class)) -> Class {
+    let identity = &IDENTITIES[class.index()];
+    let address = identity.address.load(Relaxed);
+    let passes = frames::passes(address as usize);
+    let is_as_it_was = identity.renames.load(Relaxed) == renames;
+    if class == Class::NONE || address == place as u64 || is_as_it_was && !passes {
+        return class;
+    }
+    if passes
+        && let Some(site) = site::locate(place)
+        && identity.address.compare_exchange(address, place as u64, Relaxed, Relaxed).is_ok()
+    {
+        identity.renames.fetch_add(1, Relaxed);
+        identity.name.set(site.path());
+        identity.site.store(site.place as u64, Relaxed);
+        publish(class);
+        return class;
+    }
+    match at(kind, place, publish) {
+        Class::NONE => class,
+        other => {
+            identity.locks.fetch_sub(1, Relaxed);
+            publish(class);
+            other
+        }
+    }
+}
+
 /// Classes that have a number.
 pub(crate) fn count() -> usize {
     GIVEN.load(Acquire).min(CLASSES as u32) as usize
@@ -148,7 +197,7 @@ pub(crate) fn with_names() -> impl Iterator<Item = usize> {
 pub(crate) fn describe(index: usize, record: &ClassRecord) {
     let identity = &IDENTITIES[index];
     record.site.store(identity.site.load(Relaxed), Relaxed);
-    record.tally.locks.fetch_max(identity.locks.load(Relaxed), Relaxed);
+    record.tally.locks.store(identity.locks.load(Relaxed), Relaxed);
     record.kind.copy_from(&identity.kind);
     record.name.copy_from(&identity.name);
 }

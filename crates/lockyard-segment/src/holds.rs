@@ -136,6 +136,15 @@ pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: Option
     put(page, &page.held[depth as usize], notes & !DEPTH | depth, (caller, lock, since));
 }
 
+/// The hold of `lock` is of `caller`, which was not known when it was noted.
+pub(crate) fn rename(page: &ThreadPage, lock: usize, caller: Caller) {
+    let of = |held: &&Held| held.lock.load(Relaxed) == lock as u64;
+    if let Some(held) = page.held[..page.depth()].iter().rev().find(of) {
+        let is_shared = Caller::from_raw(held.caller.load(Relaxed)).is_some_and(Caller::is_shared);
+        held.caller.store(if is_shared { caller.shared() } else { caller }.raw(), Relaxed);
+    }
+}
+
 /// Writes the note that is the next after `notes`, and is `held`.
 #[inline(always)]
 fn put(page: &ThreadPage, held: &Held, notes: u64, (caller, lock, since): (Caller, usize, u64)) {

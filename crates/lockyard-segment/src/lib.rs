@@ -94,12 +94,15 @@ pub mod callers;
 pub mod classes;
 mod exec;
 mod fallbacks;
+pub mod frames;
 pub mod histogram;
 mod holds;
 pub mod layout;
+mod lesson;
 mod life;
 mod memory;
 mod moved;
+pub mod origins;
 pub mod places;
 mod process;
 pub mod reader;
@@ -113,6 +116,7 @@ pub mod tape;
 mod text;
 pub mod told;
 mod untold;
+mod unwind;
 mod with_caller;
 mod within;
 pub mod writer;
@@ -120,7 +124,9 @@ pub mod writer;
 pub use callers::Caller;
 pub use classes::Class;
 pub use fallbacks::{CHOSEN, Fallback};
+pub use frames::Call;
 pub use holds::{acquired_plainly, released_plainly};
+pub use lesson::Lessons;
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
 pub use reader::Reader;
@@ -128,8 +134,8 @@ pub use recorder::Recorder;
 pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
-    Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, contended,
-    contended_by, joined, page, page_so_far, refused, released, released_on, releasing, releasing_on,
+    Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, class_held, contended,
+    contended_by, joined, page, page_so_far, refused, released, released_on, releasing, releasing_on, renames,
 };
 pub use untold::Refused;
 pub use writer::{Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

@@ -69,7 +69,9 @@ struct Found {
     begin: usize,
     end: usize,
     object: *const Loaded,
-    rest: [u64; 12],
+    /// The index of its tables for exceptions, or null.
+    tables: *const u8,
+    rest: [u64; 11],
 }
 
 /// The beginning of a `struct link_map`.
@@ -79,8 +81,8 @@ struct Loaded {
     name: *const c_char,
 }
 
-/// As [`locate`], by the C library.
-fn known(address: usize) -> Option<Site> {
+/// What the C library says of `address`.
+fn found(address: usize) -> Option<Found> {
     type Find = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
     let find = FIND.load(Acquire);
     if find.is_null() {
@@ -88,16 +90,27 @@ fn known(address: usize) -> Option<Site> {
     }
     // SAFETY: that function.
     let find: Find = unsafe { core::mem::transmute(find) };
-    let mut found = Found { flags: 0, begin: 0, end: 0, object: core::ptr::null(), rest: [0; 12] };
+    let (object, tables) = (core::ptr::null(), core::ptr::null());
+    let mut found = Found { flags: 0, begin: 0, end: 0, object, tables, rest: [0; 11] };
     // SAFETY: any address; a place with room.
-    if unsafe { find(core::ptr::without_provenance_mut(address), &raw mut found) } != 0 || found.object.is_null() {
-        return None;
-    }
+    let is_found = unsafe { find(core::ptr::without_provenance_mut(address), &raw mut found) } == 0;
+    is_found.then_some(found)
+}
+
+/// As [`locate`], by the C library.
+fn known(address: usize) -> Option<Site> {
+    let found = found(address).filter(|found| !found.object.is_null())?;
     // SAFETY: what has been found stays as long as the code at `address`, which is in use.
     let (bias, name) = unsafe { ((*found.object).bias, CStr::from_ptr((*found.object).name)) };
     let mut program = [0; LONGEST];
     let path = if name.is_empty() { PROGRAM.copy_to(&mut program) } else { name.to_bytes() };
     (path.first() == Some(&b'/')).then(|| Site::new(path, address - bias))
+}
+
+/// Where the index of the tables for exceptions begins (`.eh_frame_hdr`) of the file in which the
+/// code at `address` is.
+pub(crate) fn tables(address: usize) -> Option<usize> {
+    found(address).map(|found| found.tables.addr()).filter(|tables| *tables != 0)
 }
 
 /// What `address`, in this process's code, is. `None`: code without a file.

@@ -16,8 +16,9 @@ use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
 use crate::histogram::bucket;
 use crate::holds::{AWAITED, acquired_plainly, ends, forget, greatest, is_plain};
-use crate::holds::{mark, note, released_plainly, timed};
+use crate::holds::{mark, note, released_plainly, rename, timed};
 use crate::layout::{ASLEEP, ThreadPage, WITH_DEADLINE};
+use crate::origins;
 use crate::process;
 use crate::search;
 use crate::tape;
@@ -42,6 +43,37 @@ pub fn class(kind: &[u8], name: &[u8], site: usize) -> Class {
 #[cold]
 pub fn class_at(kind: &[u8], address: usize) -> Class {
     classes::at(kind, address, writer::publish_class)
+}
+
+/// How often `class` was called by another place so far: for [`class_held`].
+pub fn renames(class: Class) -> u32 {
+    classes::renames(class)
+}
+
+/// The class from now on of the lock of `kind` at `lock`, which the calling thread holds for the
+/// code at `place`, by a call that returns to `at`. It got its `class` when that had been so many
+/// times called by another place ([`renames`]). If code that only passes locks on gave it that, its
+/// class is that of `place`, or of the code that asked for its initialisation.
+#[cold]
+pub fn class_held(kind: &[u8], class: (Class, u32), lock: usize, (at, place): (usize, usize)) -> Class {
+    let origin = origins::take(lock);
+    if origin.is_some() && at != place {
+        classes::passes_if_called_from_several(class.0);
+    }
+    let settled = classes::settle(kind, class, origin.unwrap_or(place), writer::publish_class);
+    let (class, new) = (Caller::new(class.0, at), Caller::new(settled, place));
+    if at != place {
+        callers::describe_as(class, place);
+    }
+    if let Some(page) = mine_so_far().filter(|_| class.raw() != new.raw()) {
+        page.acquired[class.counter()].fetch_sub(1, Relaxed);
+        add(&page.acquired[new.counter()], 1);
+        rename(page, lock, new);
+    }
+    if settled != class.class() {
+        joined(settled);
+    }
+    settled
 }
 
 /// A lock has got `class`, and keeps it.
@@ -314,6 +346,12 @@ impl Waiting {
         if let Some(page) = self.page {
             page.waiting_for.store(page.waiting_for.load(Relaxed) | WITH_DEADLINE, Relaxed);
         }
+        self
+    }
+
+    /// The code that waited is `caller`: more is known of it than when it began.
+    pub fn by(mut self, caller: Caller) -> Self {
+        self.caller = caller;
         self
     }
 

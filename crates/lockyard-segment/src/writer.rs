@@ -29,7 +29,7 @@ use crate::fallbacks::{self, Fallback};
 use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
 use crate::process::{self, populate};
 use crate::untold::{self, Refused};
-use crate::{exec, site};
+use crate::{exec, site, unwind};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -297,6 +297,7 @@ impl Drop for Parents {
 /// A caller that has kept a [`page`](crate::page) forgets it before it drops the result. A signal
 /// handler in between finds no segment to keep a page of, and the page kept is still there.
 pub fn after_fork_in_child() -> Parents {
+    unwind::after_fork_in_child();
     let parents = Parents(BASE.load(Relaxed));
     if !parents.0.is_null() {
         threads::take_back();

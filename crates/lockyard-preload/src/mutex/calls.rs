@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering::*;
 
 use libc::{EBUSY, EINVAL, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
-use lockyard_segment as segment;
+use lockyard_segment::{self as segment, Call};
 
 use super::{DESTROYED, INHERIT, KIND, MutexObject, NORMAL};
 use crate::config::{self, MutexKind};
@@ -31,7 +31,7 @@ macro_rules! told {
     ($($slow:ident, $for:ident, $told:ident, $rest:ident;)*) => {$(
         lockyard_segment::with_caller!(fn $slow(mutex: *mut pthread_mutex_t) => $for);
 
-        unsafe extern "C" fn $for(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+        unsafe extern "C" fn $for(mutex: *mut pthread_mutex_t, caller: Call) -> c_int {
             // SAFETY: a mutex, as in C.
             match unsafe { MutexObject::at(mutex) }.$told(caller) {
                 Some(noted) => watch::note(noted, mutex.addr()),
@@ -53,9 +53,14 @@ macro_rules! rest {
     ($($rest:ident, $name:ident: $patience:ident;)*) => {$(
         #[cold]
         #[inline(never)]
-        unsafe extern "C" fn $rest(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+        unsafe extern "C" fn $rest(mutex: *mut pthread_mutex_t, caller: Call) -> c_int {
             // SAFETY: a mutex, as in C.
-            match unsafe { MutexObject::at(mutex).lock(Patience::$patience, caller) } {
+            let object = unsafe { MutexObject::at(mutex) };
+            if let Some(noted) = object.lock_wrapped_told(caller) {
+                return watch::note(noted, mutex.addr());
+            }
+            // SAFETY: as above.
+            match unsafe { object.lock(Patience::$patience, caller) } {
                 Some(result) => result,
                 None => real!($name(mutex: *mut pthread_mutex_t) -> c_int),
             }
@@ -80,32 +85,31 @@ unsafe extern "C" fn unlock_next(mutex: *mut pthread_mutex_t) -> c_int {
 }
 
 /// As [`told`].
-#[inline(never)]
-unsafe extern "C" fn unlock_slow(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.unlock_told() {
-        Some(page) => watch::forget(page, mutex.addr()),
-        // SAFETY: as above.
-        None => unsafe { unlock_rest(mutex) },
-    }
+macro_rules! told_back {
+    ($($slow:ident, $for:ident, $told:ident;)*) => {$(
+        lockyard_segment::with_caller!(fn $slow(mutex: *mut pthread_mutex_t) => $for);
+
+        unsafe extern "C" fn $for(mutex: *mut pthread_mutex_t, caller: Call) -> c_int {
+            // SAFETY: a mutex, as in C.
+            match unsafe { MutexObject::at(mutex) }.$told() {
+                Some(page) => watch::forget(page, mutex.addr()),
+                // SAFETY: as above.
+                None => unsafe { unlock_rest(mutex, caller) },
+            }
+        }
+    )*};
 }
 
-/// The same of a mutex of another kind.
-#[inline(never)]
-unsafe extern "C" fn unlock_next_slow(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.unlock_known_told() {
-        Some(page) => watch::forget(page, mutex.addr()),
-        // SAFETY: as above.
-        None => unsafe { unlock_rest(mutex) },
-    }
+told_back! {
+    unlock_slow, unlock_for, unlock_told;
+    unlock_next_slow, unlock_next_for, unlock_known_told;
 }
 
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn unlock_rest(mutex: *mut pthread_mutex_t) -> c_int {
+unsafe extern "C" fn unlock_rest(mutex: *mut pthread_mutex_t, caller: Call) -> c_int {
     // SAFETY: a mutex, as in C.
-    match unsafe { MutexObject::at(mutex) }.unlock() {
+    match unsafe { MutexObject::at(mutex) }.unlock(caller) {
         Some(result) => result,
         None => real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int),
     }
@@ -149,7 +153,7 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c
 ///
 /// # Safety
 /// As in C.
-pub(crate) unsafe fn lock_as(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+pub(crate) unsafe fn lock_as(mutex: *mut pthread_mutex_t, caller: Call) -> c_int {
     // SAFETY: a mutex, as in C.
     let object = unsafe { MutexObject::at(mutex) };
     if object.kind() == NORMAL && object.lock_fast() || object.lock_known() {
@@ -163,7 +167,7 @@ pub(crate) unsafe fn lock_as(mutex: *mut pthread_mutex_t, caller: usize) -> c_in
 ///
 /// # Safety
 /// As in C.
-pub(crate) unsafe fn trylock_as(mutex: *mut pthread_mutex_t, caller: usize) -> c_int {
+pub(crate) unsafe fn trylock_as(mutex: *mut pthread_mutex_t, caller: Call) -> c_int {
     // SAFETY: a mutex, as in C.
     let object = unsafe { MutexObject::at(mutex) };
     if object.kind() == NORMAL && object.lock_fast() || object.lock_known() {
@@ -185,7 +189,7 @@ lockyard_segment::with_caller! {
 pub(crate) unsafe extern "C" fn timedlock_for(
     mutex: *mut pthread_mutex_t,
     at: *const timespec,
-    caller: usize,
+    caller: Call,
 ) -> c_int {
     // SAFETY: a mutex and a time, as in C.
     match unsafe { MutexObject::at(mutex).lock(Patience::Until((libc::CLOCK_REALTIME, at)), caller) } {
@@ -209,7 +213,7 @@ unsafe extern "C" fn clocklock_for(
     mutex: *mut pthread_mutex_t,
     clock: clockid_t,
     at: *const timespec,
-    caller: usize,
+    caller: Call,
 ) -> c_int {
     // SAFETY: a mutex, as in C.
     let object = unsafe { MutexObject::at(mutex) };
@@ -297,7 +301,7 @@ lockyard_segment::with_caller! {
 pub(crate) unsafe extern "C" fn init_for(
     mutex: *mut pthread_mutex_t,
     attributes: *const pthread_mutexattr_t,
-    caller: usize,
+    caller: Call,
 ) -> c_int {
     // SAFETY: attributes, as in C.
     match unsafe { wanted(attributes) } {
@@ -341,6 +345,7 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c
     if busy {
         return EBUSY;
     }
+    object.told(lock).gone();
     object.field(KIND).store(DESTROYED, Relaxed);
     0
 }

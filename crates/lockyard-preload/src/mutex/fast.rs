@@ -7,12 +7,12 @@ use core::sync::atomic::Ordering::*;
 use lockyard::platform::thread::ThreadId;
 
 use lockyard_segment::layout::ThreadPage;
-use lockyard_segment::{Caller, Class};
+use lockyard_segment::{Call, Caller};
 
 use super::{ADAPTIVE, CLASS, ERRORCHECK, MutexObject, NORMAL, OWNER, RECURSIVE};
 use crate::config::MutexKind;
 use crate::thread;
-use crate::watch::{self, Noted};
+use crate::watch::{self, Ask, Noted};
 
 impl MutexObject {
     /// The fast path, of the normal kind: nobody holds the mutex or waits for it, and the thread
@@ -60,29 +60,36 @@ impl MutexObject {
     /// `caller` takes it. Nothing here is called, so it needs no stack: what is stored there would
     /// have to reach the cache before the locked instruction.
     #[inline(always)]
-    pub(super) fn lock_told(&self, caller: usize) -> Option<Noted> {
-        self.lock_told_of(0, NORMAL, caller)
+    pub(super) fn lock_told(&self, caller: Call) -> Option<Noted> {
+        self.lock_told_of(0, NORMAL, caller, watch::plain)
     }
 
     /// The same, of any kind.
     #[inline(always)]
-    pub(super) fn lock_any_told(&self, caller: usize) -> Option<Noted> {
+    pub(super) fn lock_any_told(&self, caller: Call) -> Option<Noted> {
         let (identity, kind) = (thread::block().known_identity()?, self.kind());
-        if kind > ADAPTIVE { None } else { self.lock_told_of(identity, kind, caller) }
+        if kind > ADAPTIVE { None } else { self.lock_told_of(identity, kind, caller, watch::plain) }
+    }
+
+    /// The same of one that is taken by code that passes it on.
+    #[inline]
+    pub(super) fn lock_wrapped_told(&self, caller: Call) -> Option<Noted> {
+        let (identity, kind) = (thread::block().known_identity()?, self.kind());
+        if kind > ADAPTIVE { None } else { self.lock_told_of(identity, kind, caller, watch::wrapped) }
     }
 
     #[inline(always)]
-    fn lock_told_of(&self, identity: u32, kind: u32, caller: usize) -> Option<Noted> {
+    fn lock_told_of(&self, identity: u32, kind: u32, caller: Call, ask: Ask) -> Option<Noted> {
         let me = thread::block();
         let (name, page) = (me.name()?, watch::known_page()?);
-        let class = self.field(CLASS).load(Relaxed);
+        let (class, place) = ask(self.field(CLASS).load(Relaxed), caller)?;
         // Others that wait are to be told. (A word without waiters: in a child of fork nothing has
         // to be settled.)
-        if class == 0 || self.raw.may_be_contended() || !self.raw.try_acquire_as(name) {
+        if self.raw.may_be_contended() || !self.raw.try_acquire_as(name) {
             return None;
         }
         self.owned_by(identity, kind, MutexKind::Mutex, me);
-        Some((page, Caller::new(Class::from_raw(class), caller)))
+        Some((page, Caller::new(class, place)))
     }
 
     /// The fast path of unlocking it, of the normal kind. The page in which that is to be noted.

@@ -55,7 +55,7 @@ use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{PiError, RawRtMutex};
 use lockyard::spin::hq::RawHqSpinLock;
 use lockyard::spin::qspinlock::RawQSpinLock;
-use lockyard_segment::{self as segment, Holder};
+use lockyard_segment::{self as segment, Call, Holder};
 
 use crate::config::{self, MutexKind};
 use crate::deadline::Deadline;
@@ -346,12 +346,12 @@ impl MutexObject {
     }
 
     /// The same, after a wait in which the mutex was given up, for the code at `caller`.
-    pub(crate) fn acquire_again(&self, lock: MutexKind, caller: usize) -> c_int {
+    pub(crate) fn acquire_again(&self, lock: MutexKind, caller: Call) -> c_int {
         self.take(lock, caller, Patience::<()>::Forever, || self.acquire(lock))
     }
 
     /// Takes the lock under the mutex by `wait`, and tells of it.
-    fn take<D, W>(&self, lock: MutexKind, caller: usize, patience: Patience<D>, wait: W) -> c_int
+    fn take<D, W>(&self, lock: MutexKind, caller: Call, patience: Patience<D>, wait: W) -> c_int
     where
         W: FnOnce() -> c_int,
     {
@@ -369,7 +369,7 @@ impl MutexObject {
 
     /// Everything but the fast path, for the code at `caller` (0: unknown). `None`: the object is
     /// glibc's.
-    unsafe fn lock(&self, patience: Patience<(clockid_t, *const timespec)>, caller: usize) -> Option<c_int> {
+    unsafe fn lock(&self, patience: Patience<(clockid_t, *const timespec)>, caller: Call) -> Option<c_int> {
         let (kind, lock) = self.ours()?;
         let me = thread::block();
         me.identity();
@@ -399,12 +399,13 @@ impl MutexObject {
         let result = self.take(lock, caller, patience, wait);
         if result == 0 {
             self.owned(kind, lock, me);
+            self.told(lock).learn(caller);
         }
         Some(result)
     }
 
-    /// Everything but the fast path. `None`: the object is glibc's.
-    fn unlock(&self) -> Option<c_int> {
+    /// Everything but the fast path, for the code at `caller`. `None`: the object is glibc's.
+    fn unlock(&self, caller: Call) -> Option<c_int> {
         let (kind, lock) = self.ours()?;
         if kind == RECURSIVE || kind == ERRORCHECK {
             if !self.held_by(thread::block()) {
@@ -420,7 +421,7 @@ impl MutexObject {
             self.holder.store(0, Relaxed);
         }
         let address = core::ptr::from_ref(self).addr();
-        watch::releasing(address);
+        self.told(lock).releasing(caller);
         // SAFETY: the caller holds it, or it is of a kind whose release by anybody is accepted, as
         // in glibc.
         let result = unsafe { self.release(lock) };

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use libc::{EINVAL, clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
-use lockyard_segment as segment;
+use lockyard_segment::{self as segment, Call};
 
 use super::RwlockObject;
 use super::lock::Lock;
@@ -37,9 +37,9 @@ macro_rules! calls {
 
         lockyard_segment::with_caller!(fn $slow(rwlock: *mut pthread_rwlock_t) => $for);
 
-        unsafe extern "C" fn $for(rwlock: *mut pthread_rwlock_t, caller: usize) -> c_int {
+        unsafe extern "C" fn $for(rwlock: *mut pthread_rwlock_t, caller: Call) -> c_int {
             // SAFETY: a rwlock, as in C.
-            match unsafe { RwlockObject::$told(rwlock, caller) } {
+            match unsafe { RwlockObject::$told(rwlock, caller, watch::plain) } {
                 Some(noted) => watch::note(noted, rwlock.addr()),
                 // SAFETY: as above.
                 None => unsafe { $rest(rwlock, caller) },
@@ -48,8 +48,12 @@ macro_rules! calls {
 
         #[cold]
         #[inline(never)]
-        unsafe extern "C" fn $rest(rwlock: *mut pthread_rwlock_t, caller: usize) -> c_int {
+        unsafe extern "C" fn $rest(rwlock: *mut pthread_rwlock_t, caller: Call) -> c_int {
             // SAFETY: a rwlock, as in C.
+            if let Some(noted) = unsafe { RwlockObject::$told(rwlock, caller, watch::wrapped) } {
+                return watch::note(noted, rwlock.addr());
+            }
+            // SAFETY: as above.
             let result = unsafe { RwlockObject::ours(rwlock) }
                 .and_then(|object| with_lock!(config::rwlock(), object, lock => object.$method(lock, Patience::$patience, caller)));
             match result {
@@ -84,7 +88,7 @@ macro_rules! timed_calls {
         }
 
         unsafe extern "C" fn $for(
-            rwlock: *mut pthread_rwlock_t, $($clock: $type,)? at: *const timespec, caller: usize
+            rwlock: *mut pthread_rwlock_t, $($clock: $type,)? at: *const timespec, caller: Call
         ) -> c_int {
             // SAFETY: a rwlock, as in C.
             let Some(object) = (unsafe { RwlockObject::ours(rwlock) }) else {
@@ -137,26 +141,27 @@ pub unsafe extern "C" fn pthread_rwlock_unlock(rwlock: *mut pthread_rwlock_t) ->
     object.unlock(lock)
 }
 
-#[inline(never)]
-unsafe extern "C" fn unlock_slow(rwlock: *mut pthread_rwlock_t) -> c_int {
+lockyard_segment::with_caller!(fn unlock_slow(rwlock: *mut pthread_rwlock_t) => unlock_for);
+
+unsafe extern "C" fn unlock_for(rwlock: *mut pthread_rwlock_t, caller: Call) -> c_int {
     // SAFETY: a rwlock, as in C.
     match unsafe { RwlockObject::unlock_told(rwlock) } {
         Some(result) => result,
         // SAFETY: as above.
-        None => unsafe { unlock_rest(rwlock) },
+        None => unsafe { unlock_rest(rwlock, caller) },
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn unlock_rest(rwlock: *mut pthread_rwlock_t) -> c_int {
+unsafe extern "C" fn unlock_rest(rwlock: *mut pthread_rwlock_t, caller: Call) -> c_int {
     // SAFETY: a rwlock, as in C.
     let result = unsafe { RwlockObject::ours(rwlock) }.and_then(|object| {
         with_lock!(config::rwlock(), object, lock => {
             // The kernel's policies let waiters in under the wait lock, which in a child may be a
             // dead thread's.
             object.settle(lock);
-            watch::releasing(rwlock.addr());
+            object.told(false).releasing(caller);
             let result = object.unlock(lock);
             if result == 0 {
                 watch::released(rwlock.addr());
@@ -186,7 +191,7 @@ lockyard_segment::with_caller! {
 unsafe extern "C" fn init_for(
     rwlock: *mut pthread_rwlock_t,
     attributes: *const pthread_rwlockattr_t,
-    caller: usize,
+    caller: Call,
 ) -> c_int {
     let mut shared = 0;
     if !attributes.is_null() {
@@ -219,6 +224,7 @@ pub unsafe extern "C" fn pthread_rwlock_destroy(rwlock: *mut pthread_rwlock_t) -
     // SAFETY: a rwlock, as in C.
     match unsafe { RwlockObject::ours(rwlock) } {
         Some(object) => {
+            object.told(false).gone();
             // SAFETY: as in C: nobody uses it, but in a release that is detached.
             with_lock!(config::rwlock(), object, lock => unsafe { lock.retire() });
             0

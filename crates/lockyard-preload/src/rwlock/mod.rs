@@ -40,7 +40,7 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 use libc::{EAGAIN, EBUSY, EDEADLK, EPERM, ETIMEDOUT, pthread_rwlock_t};
 use lockyard::platform::linux::Linux;
 use lockyard::rwsem::RawRwSem;
-use lockyard_segment::{self as segment, Holder};
+use lockyard_segment::{self as segment, Call, Holder};
 
 use crate::config;
 use crate::deadline::Deadline;
@@ -187,20 +187,25 @@ impl RwlockObject {
         lock: &L,
         shared: bool,
         patience: Patience<Deadline>,
-        caller: usize,
+        caller: Call,
         attempt: impl FnOnce() -> bool,
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
         if segment::watched() {
             let queued = || Some(lock.may_be_contended());
-            self.told(shared).take(caller, patience, attempt, queued, || self.holder(), wait)
+            let told = self.told(shared);
+            let result = told.take(caller, patience, attempt, queued, || self.holder(), wait);
+            if result == 0 {
+                told.learn(caller);
+            }
+            result
         } else {
             wait()
         }
     }
 
     #[inline]
-    fn read<L: Lock>(&self, lock: &L, patience: Patience<Deadline>, caller: usize) -> c_int {
+    fn read<L: Lock>(&self, lock: &L, patience: Patience<Deadline>, caller: Call) -> c_int {
         let me = thread::block();
         let identity = me.identity();
         let address = self.address();
@@ -248,7 +253,7 @@ impl RwlockObject {
     }
 
     #[inline]
-    fn write<L: Lock>(&self, lock: &L, patience: Patience<Deadline>, caller: usize) -> c_int {
+    fn write<L: Lock>(&self, lock: &L, patience: Patience<Deadline>, caller: Call) -> c_int {
         let identity = thread::block().identity();
         if self.writer.load(Relaxed) == identity {
             return if matches!(patience, Patience::None) { EBUSY } else { EDEADLK };

@@ -5,17 +5,17 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering::*;
 
 use libc::pthread_rwlock_t;
-use lockyard_segment::{self as segment, Caller, Class};
+use lockyard_segment::{self as segment, Call, Caller};
 
 use super::{Default, RwlockObject};
-use crate::watch::{self, Noted};
+use crate::watch::{self, Ask, Noted};
 use crate::{config, fork, thread};
 
 impl RwlockObject {
-    /// The lock under a private object with a class, if the process uses the default one and tells,
+    /// The lock and the class word under a private object with a class, if the process uses the default one and tells,
     /// and no queue of a parent's is in it.
     #[inline(always)]
-    unsafe fn told_default<'a>(rwlock: *mut pthread_rwlock_t) -> Option<(&'a Self, &'a Default, Class)> {
+    unsafe fn told_default<'a>(rwlock: *mut pthread_rwlock_t) -> Option<(&'a Self, &'a Default, u32)> {
         // SAFETY: the caller's promise. Everything inside is atomic, and any bytes are valid.
         let object = unsafe { &*rwlock.cast::<Self>() };
         let class = object.class.load(Relaxed);
@@ -23,38 +23,40 @@ impl RwlockObject {
             && object.shared.load(Relaxed) == 0
             && class != 0
             && object.generation.load(Relaxed) == fork::generation();
-        is.then(|| (object, object.under::<Default>(), Class::from_raw(class)))
+        is.then(|| (object, object.under::<Default>(), class))
     }
 
-    /// As [`RwlockObject::read_fast`].
+    /// As [`RwlockObject::read_fast`]. `ask`: see `watch`.
     ///
     /// # Safety
     /// As [`RwlockObject::ours`].
     #[inline(always)]
-    pub(super) unsafe fn read_told(rwlock: *mut pthread_rwlock_t, caller: usize) -> Option<Noted> {
+    pub(super) unsafe fn read_told(rwlock: *mut pthread_rwlock_t, caller: Call, ask: Ask) -> Option<Noted> {
         let page = watch::known_page()?;
         // SAFETY: the caller's promise.
         let (object, lock, class) = unsafe { Self::told_default(rwlock) }?;
+        let (class, place) = ask(class, caller)?;
         // Others that wait are to be told.
         (!lock.may_be_contended() && lock.try_read_acquire()).then(|| {
             thread::block().holds.add(object.address());
-            (page, Caller::new(class, caller).shared())
+            (page, Caller::new(class, place).shared())
         })
     }
 
-    /// As [`RwlockObject::write_fast`].
+    /// As [`RwlockObject::write_fast`]. `ask`: see `watch`.
     ///
     /// # Safety
     /// As [`RwlockObject::ours`].
     #[inline(always)]
-    pub(super) unsafe fn write_told(rwlock: *mut pthread_rwlock_t, caller: usize) -> Option<Noted> {
+    pub(super) unsafe fn write_told(rwlock: *mut pthread_rwlock_t, caller: Call, ask: Ask) -> Option<Noted> {
         let page = watch::known_page()?;
         // SAFETY: the caller's promise.
         let (object, lock, class) = unsafe { Self::told_default(rwlock) }?;
+        let (class, place) = ask(class, caller)?;
         let identity = thread::block().known_identity()?;
         (!lock.may_be_contended() && lock.try_write_acquire()).then(|| {
             object.writer.store(identity, Relaxed);
-            (page, Caller::new(class, caller))
+            (page, Caller::new(class, place))
         })
     }
 

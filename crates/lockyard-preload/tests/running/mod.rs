@@ -74,6 +74,11 @@ pub(crate) fn library() -> &'static Path {
 
 /// Compiles a C or C++ program (`plugin.c`: a library) and returns where it is.
 pub(crate) fn compile(source: &Path) -> PathBuf {
+    compile_with(source, "-O1")
+}
+
+/// The same, optimised so far.
+pub(crate) fn compile_with(source: &Path, optimised: &str) -> PathBuf {
     let folder = programs();
     std::fs::create_dir_all(&folder).unwrap();
     let stem = source.file_stem().unwrap().to_str().unwrap();
@@ -83,7 +88,7 @@ pub(crate) fn compile(source: &Path) -> PathBuf {
     let path = folder.join(stem);
     let cpp = source.extension().is_some_and(|extension| extension == "cc");
     let mut compiler = compiler(cpp);
-    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&made).arg(source).arg("-ldl");
+    compiler.args([optimised, "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&made).arg(source).arg("-ldl");
     if stem == "plugin" {
         compiler.args(["-shared", "-fPIC"]);
     }

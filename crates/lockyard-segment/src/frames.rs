@@ -1,0 +1,274 @@
+//! Which code has called a lock function, and which code has called that: the frames of the
+//! thread's stack above a call.
+//!
+//! Programs take locks through functions that do nothing else: `my_lock`, a guard's constructor,
+//! `std::mutex::lock` where nothing is inlined, a library's `mutex_enter`. Such a function *passes
+//! on*: the lock is held when it returns. To be told of its callers helps, and of itself it does
+//! not. Which functions pass on is seen from where locks are given back: see [`Lessons`].
+//!
+//! | bit of a place (an address to which calls return) | set by | when |
+//! |---|---|---|
+//! | `KNOWN` | the first that asks | the tables were read, once in the life of the process |
+//! | `WALKS` | the same | they say how to come to the caller's frame |
+//! | `PASSES` | a lesson | a lock that was taken here was given back when the function had returned |
+//! | `ENDS` | a lesson | a lock that was taken here, or above, was given back before |
+//! | `SEVERAL` | initialisations | the function was called from two places |
+//!
+//! `PASSES` and `ENDS` stay: the first of both that is seen counts. Words are on their own and all
+//! stores Relaxed: a place that is not known yet counts as one that ends.
+//!
+//! [`Lessons`]: crate::Lessons
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+
+use crate::unwind::{self, Found, Step};
+
+/// A call of a function of ours: what its first instruction finds, before anything is stored on the
+/// stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Call {
+    /// On x86-64 the stack pointer, which points to the address to which the call returns;
+    /// elsewhere that address. 0: unknown.
+    top: usize,
+    /// The frame pointer, which may be any value.
+    frame: usize,
+}
+
+impl Call {
+    /// By code that is not known.
+    pub const UNKNOWN: Self = Self { top: 0, frame: 0 };
+
+    /// To where it returns; 0: unknown.
+    #[inline(always)]
+    pub fn at(self) -> usize {
+        if cfg!(target_arch = "x86_64") && self.top != 0 {
+            // SAFETY: the call is under way, and its return address in its place.
+            unsafe { core::ptr::with_exposed_provenance::<usize>(self.top).read() }
+        } else {
+            self.top
+        }
+    }
+
+    /// The code that has called the functions through which the lock is taken: to where the first
+    /// call returns whose function does not pass on, as far as that is known. 0: unknown.
+    pub fn place(self) -> usize {
+        self.look().0
+    }
+
+    /// The same; `None` if more is to be learnt of that place.
+    #[inline]
+    pub fn settled_place(self) -> Option<usize> {
+        let (at, entry) = self.look();
+        entry.is_none_or(Entry::is_settled).then_some(at)
+    }
+
+    /// The place, and what is known of it: one look at the table for each frame.
+    #[inline]
+    fn look(self) -> (usize, Option<&'static Entry>) {
+        let mut frame = self.first();
+        for _ in 1..LEVELS {
+            let found = entry(frame.at);
+            let Some(above) = found.filter(|entry| entry.passes()).and_then(|entry| frame.above_by(entry)) else {
+                return (frame.at, found);
+            };
+            frame = above;
+        }
+        (frame.at, None)
+    }
+
+    /// The frames above, from that of the code that has called.
+    pub(crate) fn frames(self) -> impl Iterator<Item = Frame> {
+        let first = Some(self.first()).filter(|first| first.at != 0);
+        core::iter::successors(first, |frame| frame.above_by(entry(frame.at)?)).take(LEVELS)
+    }
+
+    #[inline]
+    fn first(self) -> Frame {
+        Frame { at: self.at(), stack: self.top.wrapping_add(size_of::<usize>()), frame: self.frame }
+    }
+}
+
+/// Frames that are looked at: a guard's constructor, `unique_lock::lock`, `mutex::lock` and
+/// `__gthread_mutex_lock` are below that of the code that wants the lock.
+pub(crate) const LEVELS: usize = 7;
+
+/// A function's frame, at a call in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    /// To where the call returns.
+    pub(crate) at: usize,
+    /// The stack pointer then.
+    stack: usize,
+    /// The frame pointer then.
+    frame: usize,
+}
+
+impl Frame {
+    /// Where it ends: its function's return address is below. What tells it from all others that
+    /// are there at the time, with its function.
+    pub(crate) fn end(self) -> Option<usize> {
+        self.end_by(entry(self.at)?.step()?)
+    }
+
+    fn end_by(self, step: Step) -> Option<usize> {
+        let from = if step.by_frame_pointer { self.frame } else { self.stack };
+        let end = from.wrapping_add(step.size);
+        (end > self.stack && end.is_multiple_of(size_of::<usize>())).then_some(end)
+    }
+
+    /// That of its function's caller; `entry` is that of its place.
+    #[inline]
+    fn above_by(self, entry: &Entry) -> Option<Self> {
+        let step = entry.step()?;
+        // A table that is wrong is not followed far.
+        let end = self.end_by(step).filter(|end| end - self.stack <= NEAR)?;
+        // SAFETY: the frame ends there, on the stack of the calling thread.
+        let word = |down: usize| unsafe { core::ptr::with_exposed_provenance::<usize>(end - down).read() };
+        let at = word(size_of::<usize>());
+        let frame = if step.saved == 0 { self.frame } else { word(step.saved) };
+        (at != 0).then_some(Self { at, stack: end, frame })
+    }
+}
+
+/// Bytes that a frame has at most of which the caller is looked for. Functions that pass on have
+/// small ones, and what is above is the C library's, at least, in every thread.
+const NEAR: usize = 1 << 11;
+
+/// What is known of a place.
+struct Entry {
+    /// The address; 0: the entry is free.
+    at: AtomicUsize,
+    /// The bits of the page's table; behind them the [`Step`], its lengths in words; above these a
+    /// few bits of the first caller's address.
+    word: AtomicU64,
+}
+
+const KNOWN: u64 = 1;
+const WALKS: u64 = 1 << 1;
+const PASSES: u64 = 1 << 2;
+const ENDS: u64 = 1 << 3;
+const SEVERAL: u64 = 1 << 4;
+const BY_FRAME_POINTER: u64 = 1 << 5;
+/// Lessons that saw neither.
+const TRIES: u32 = 8;
+const TRIED: u64 = 1 << TRIES;
+const ENOUGH: u64 = 7;
+const SIZE: u32 = 12;
+const SAVED: u32 = 26;
+const LENGTH: u64 = (1 << 14) - 1;
+const CALLER: u32 = 40;
+
+const ROOM: usize = 1 << 12;
+/// Entries that a place may have.
+const PROBES: usize = 8;
+
+static PLACES: [Entry; ROOM] = [const { Entry { at: AtomicUsize::new(0), word: AtomicU64::new(0) } }; ROOM];
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The entry of `at`, made if need be. `None`: there is no room for it.
+fn entry(at: usize) -> Option<&'static Entry> {
+    let first = ((at as u64).wrapping_mul(GOLDEN) >> (u64::BITS - ROOM.ilog2())) as usize;
+    (0..PROBES).map(|probe| &PLACES[(first + probe) % ROOM]).find(|entry| match entry.at.load(Relaxed) {
+        0 => match entry.at.compare_exchange(0, at, Relaxed, Relaxed) {
+            Ok(_) => true,
+            Err(other) => other == at,
+        },
+        other => other == at,
+    })
+}
+
+impl Entry {
+    /// The entry's word, once its tables were read, or else what that is so far.
+    #[cold]
+    fn read(&self) -> u64 {
+        let found = match unwind::step(self.at.load(Relaxed)) {
+            Found::Step(step) => {
+                let length = |bytes: usize, shift| (bytes as u64 / 8) << shift;
+                let by = if step.by_frame_pointer { BY_FRAME_POINTER } else { 0 };
+                KNOWN | WALKS | by | length(step.size, SIZE) | length(step.saved, SAVED)
+            }
+            Found::Nothing => KNOWN,
+            Found::Later => 0,
+        };
+        self.word.fetch_or(found, Relaxed) | found
+    }
+
+    #[inline]
+    fn passes(&self) -> bool {
+        self.word.load(Relaxed) & PASSES != 0
+    }
+
+    #[inline]
+    fn is_settled(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        word & (PASSES | ENDS) != 0 || word & (KNOWN | WALKS) == KNOWN || word / TRIED & ENOUGH == ENOUGH
+    }
+
+    #[inline]
+    fn step(&self) -> Option<Step> {
+        let mut word = self.word.load(Relaxed);
+        if word & KNOWN == 0 {
+            word = self.read();
+        }
+        let length = |shift| ((word >> shift & LENGTH) * 8) as usize;
+        (word & WALKS != 0).then(|| Step {
+            by_frame_pointer: word & BY_FRAME_POINTER != 0,
+            size: length(SIZE),
+            saved: length(SAVED),
+        })
+    }
+}
+
+/// Whether the function of the code at `at` passes on.
+pub(crate) fn passes(at: usize) -> bool {
+    entry(at).is_some_and(Entry::passes)
+}
+
+/// Whether nothing more is to be learnt of the place `at`.
+pub(crate) fn is_settled(at: usize) -> bool {
+    entry(at).is_none_or(Entry::is_settled)
+}
+
+/// The function of the code at `at` passes on, unless a lock was seen to end in it.
+pub(crate) fn pass(at: usize) {
+    mark(at, PASSES);
+}
+
+/// A lock ends in the function of the code at `at`, unless it was seen to pass on.
+pub(crate) fn ends(at: usize) {
+    mark(at, ENDS);
+}
+
+fn mark(at: usize, bit: u64) {
+    if let Some(entry) = entry(at) {
+        let first = |word: u64| (word & (PASSES | ENDS) == 0).then_some(word | bit);
+        let _ = entry.word.fetch_update(Relaxed, Relaxed, first);
+    }
+}
+
+/// A lesson has seen neither of the place `at`.
+pub(crate) fn tried(at: usize) {
+    if let Some(entry) = entry(at) {
+        let more = |word: u64| (word / TRIED & ENOUGH < ENOUGH).then_some(word + TRIED);
+        let _ = entry.word.fetch_update(Relaxed, Relaxed, more);
+    }
+}
+
+/// The function of the code at `at` was called from `caller`.
+pub(crate) fn called(at: usize, caller: usize) {
+    let Some(entry) = entry(at) else { return };
+    // Never 0: that is nobody.
+    let mark = (caller as u64).wrapping_mul(GOLDEN) >> CALLER << CALLER | 1 << CALLER;
+    let _ = entry.word.fetch_update(Relaxed, Relaxed, |word| match word >> CALLER << CALLER {
+        0 => Some(word | mark),
+        known if known == mark => None,
+        _ => Some(word | SEVERAL),
+    });
+}
+
+/// Whether the function of the code at `at` was called from several places.
+pub(crate) fn is_called_from_several(at: usize) -> bool {
+    entry(at).is_some_and(|entry| entry.word.load(Relaxed) & SEVERAL != 0)
+}

@@ -1,0 +1,132 @@
+//! Which functions pass locks on, learnt from one hold.
+//!
+//! A thread notes the frames above a lock call, and compares them with those above the call that
+//! gives the lock back. The lowest frame that is in both is that of the function in which the lock
+//! is held: the functions of the frames below it, on the side of the lock call, had returned, and
+//! so pass on. Frames are the same that end at the same address and are of one function: a frame
+//! that has gone leaves its place to others, but of another function, or of one that is called in
+//! its turn.
+//!
+//! | what is compared | learnt |
+//! |---|---|
+//! | `user → my_lock → pthread_mutex_lock`, `user → my_unlock → pthread_mutex_unlock` | `my_lock` passes on, and the lock ends in `user` |
+//! | `user → pthread_mutex_lock`, `user → pthread_mutex_unlock` | it ends in `user` |
+//! | `user → pthread_mutex_lock`, `user → finish → pthread_mutex_unlock` | likewise |
+//! | `run → user → pthread_mutex_lock`, `run → pthread_mutex_unlock`, of the same call in `run` | likewise: `user` ended with a jump |
+//! | `begin → pthread_mutex_lock`, `end → pthread_mutex_unlock`, without a common frame near | nothing; after seven times that `begin` is where it ends |
+
+use core::cell::Cell;
+
+use crate::frames::{self, Call, LEVELS};
+use crate::unwind;
+
+/// What a thread has noted of some lock calls until the locks are given back. All-zero: nothing.
+#[derive(Debug)]
+pub struct Lessons([Lesson; 4]);
+
+/// Of one.
+#[derive(Debug)]
+struct Lesson {
+    /// The lock's address; 0: none.
+    lock: Cell<usize>,
+    /// Other locks that the thread has given back since.
+    others: Cell<u32>,
+    seen: [Cell<Seen>; LEVELS],
+}
+
+/// A frame. All-zero: none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    at: usize,
+    end: usize,
+}
+
+/// Releases of other locks before the end of a lesson: the lock may be given back by another thread,
+/// or never.
+const PATIENCE: u32 = 1000;
+
+impl Lessons {
+    fn of(&self, lock: usize) -> Option<&Lesson> {
+        self.0.iter().find(|lesson| lesson.lock.get() == lock)
+    }
+
+    /// Whether a lock is noted.
+    #[inline]
+    pub fn are_under_way(&self) -> bool {
+        self.0.iter().any(|lesson| lesson.lock.get() != 0)
+    }
+
+    /// Notes that `call` has taken `lock`, if there is room; not if it is noted already and `shared`:
+    /// a thread may hold it several times. If not shared, its release was not seen.
+    #[cold]
+    pub fn begin(&self, lock: usize, call: Call, shared: bool) {
+        let known = self.of(lock);
+        if known.is_some() && shared {
+            return;
+        }
+        known.inspect(|known| known.give_up());
+        if let Some(free) = self.of(0) {
+            free.begin(lock, call);
+        }
+    }
+
+    /// `call` gives `lock` back. If that is noted: the place of the code that called the lock
+    /// function, and that of the code that held the lock. `None`: nothing is known yet.
+    #[cold]
+    pub fn end(&self, lock: usize, call: Call) -> Option<(usize, usize)> {
+        match self.of(lock) {
+            Some(lesson) => lesson.end(call),
+            None => {
+                self.0.iter().for_each(Lesson::goes_on);
+                None
+            }
+        }
+    }
+}
+
+impl Lesson {
+    fn begin(&self, lock: usize, call: Call) {
+        let mut frames = call.frames();
+        for seen in &self.seen {
+            let next = frames.next().and_then(|frame| Some(Seen { at: frame.at, end: frame.end()? }));
+            seen.set(next.unwrap_or_default());
+        }
+        self.others.set(0);
+        self.lock.set(lock);
+    }
+
+    fn goes_on(&self) {
+        self.others.set(self.others.get().saturating_add(1));
+        if self.lock.get() != 0 && self.others.get() > PATIENCE {
+            self.give_up();
+        }
+    }
+
+    fn give_up(&self) {
+        frames::tried(self.seen[0].get().at);
+        self.lock.set(0);
+    }
+
+    fn end(&self, call: Call) -> Option<(usize, usize)> {
+        self.lock.set(0);
+        let lowest = self.seen[0].get().at;
+        let seen = || self.seen.iter().map(Cell::get).take_while(|seen| seen.at != 0);
+        let is_in = |frame: frames::Frame| {
+            let (end, function) = (frame.end()?, unwind::function(frame.at)?);
+            let level = seen().position(|seen| seen.end == end && unwind::function(seen.at) == Some(function))?;
+            // The same call: the function that it called has not returned, and is not there because
+            // it jumped to the one that gives the lock back.
+            let is_same = self.seen[level].get().at == frame.at;
+            Some(level - usize::from(is_same && level > 0))
+        };
+        match call.frames().find_map(is_in) {
+            Some(level) => {
+                seen().take(level).for_each(|seen| frames::pass(seen.at));
+                seen().skip(level).take(1).for_each(|seen| frames::ends(seen.at));
+            }
+            None => frames::tried(lowest),
+        }
+        let place = seen().find(|seen| !frames::passes(seen.at)).map(|seen| seen.at)?;
+        frames::is_settled(place).then_some((lowest, place))
+    }
+}

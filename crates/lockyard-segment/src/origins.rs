@@ -1,0 +1,58 @@
+//! Which code asked for locks that a call initialises: the caller of the function with that call.
+//!
+//! Kept from the initialisation until it is known whether that function only passes locks on. So
+//! few are kept at a time, and where there is no room the oldest in the way goes: its lock is called
+//! by the code that takes it, if at all.
+
+use core::sync::atomic::{AtomicUsize, Ordering::*};
+
+use crate::frames::{self, Call};
+
+struct Origin {
+    /// The lock's address; 0: the entry is free.
+    lock: AtomicUsize,
+    /// To where the call of the function that initialised it returns.
+    caller: AtomicUsize,
+}
+
+const ROOM: usize = 1 << 13;
+/// Entries that a lock may have.
+const PROBES: usize = 8;
+
+static ORIGINS: [Origin; ROOM] =
+    [const { Origin { lock: AtomicUsize::new(0), caller: AtomicUsize::new(0) } }; ROOM];
+
+fn probes(lock: usize) -> impl Iterator<Item = &'static Origin> {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let first = ((lock as u64).wrapping_mul(GOLDEN) >> (u64::BITS - ROOM.ilog2())) as usize;
+    (0..PROBES).map(move |probe| &ORIGINS[(first + probe) % ROOM])
+}
+
+/// `call` initialises the lock at `lock`. The place of the code that does.
+#[cold]
+pub fn note(lock: usize, call: Call) -> usize {
+    let place = call.place();
+    let mut above = call.frames().skip_while(|frame| frame.at != place).skip(1);
+    let Some(caller) = above.next().map(|frame| frame.at) else { return place };
+    frames::called(place, caller);
+    let of = |known: usize| probes(lock).find(|origin| origin.lock.load(Relaxed) == known);
+    if let Some(origin) = of(lock).or_else(|| of(0)).or_else(|| probes(lock).next()) {
+        // A thread that finds the one without the other calls the lock by another place.
+        origin.lock.store(0, Relaxed);
+        origin.caller.store(caller, Release);
+        origin.lock.store(lock, Release);
+    }
+    place
+}
+
+/// The caller of the code that initialised the lock at `lock`, if a call did: once.
+pub(crate) fn take(lock: usize) -> Option<usize> {
+    let origin = probes(lock).find(|origin| origin.lock.load(Acquire) == lock)?;
+    let caller = origin.caller.load(Acquire);
+    origin.lock.compare_exchange(lock, 0, Relaxed, Relaxed).is_ok().then_some(caller)
+}
+
+/// The lock at `lock` is destroyed.
+pub fn forget(lock: usize) {
+    take(lock);
+}
