@@ -29,9 +29,9 @@ use lockyard::condvar::{Companion, RawCondvar};
 use lockyard::mutex::RawMutex;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
-use lockyard_segment::{self as segment, Call};
 use lockyard_segment::places::Object;
 use lockyard_segment::tape::Kind;
+use lockyard_segment::{self as segment, Call};
 
 use crate::cancel::{self, Seat, pthread_testcancel};
 use crate::config::{self, MutexKind};

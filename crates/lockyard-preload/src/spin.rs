@@ -210,7 +210,7 @@ fn told<K: Kind<Linux>>(
     wait: impl FnOnce() -> c_int,
 ) -> c_int {
     let object = Object::spinlock(lock, caller.at());
-    let taker = || Caller::new(object.class(), caller.at());
+    let taker = |_| Caller::new(object.class(), caller.at());
     // It does not know its holder: the threads that have noted it are looked at.
     watch::take_as((taker, object.at), patience, attempt, || Some(lock.is_contended()), || Holder::Readers, wait)
 }

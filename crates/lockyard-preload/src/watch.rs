@@ -105,6 +105,18 @@ impl Told<'_> {
         }
     }
 
+    /// The class of the lock, which has none, and for which the code at `place` begins to wait.
+    #[cold]
+    fn awaited(self, place: usize) -> Class {
+        let class = segment::class_awaited(self.kind, place);
+        let none = self.class.load(Relaxed);
+        let new = none & !Class::NONE.kept() | class.kept();
+        if class != Class::NONE && self.class.compare_exchange(none, new, Relaxed, Relaxed).is_ok() {
+            segment::joined(class);
+        }
+        class
+    }
+
     fn is_settled(self) -> bool {
         self.class.load(Relaxed) & SETTLED != 0
     }
@@ -190,8 +202,11 @@ impl Told<'_> {
         holder: impl Fn() -> Holder,
         wait: impl FnOnce() -> c_int,
     ) -> c_int {
-        let caller = || {
-            let (class, place) = self.asked(call);
+        let caller = |waits| {
+            let (mut class, place) = self.asked(call);
+            if waits && class == Class::NONE {
+                class = self.awaited(place);
+            }
             let caller = Caller::new(class, place);
             if self.shared { caller.shared() } else { caller }
         };
@@ -219,11 +234,11 @@ impl Told<'_> {
     }
 }
 
-/// Takes the lock at `lock` for `caller()`: `attempt`, and if that fails and the caller has
+/// Takes the lock at `lock` for `caller(waits)`: `attempt`, and if that fails and the caller has
 /// `patience`, `wait`, after which more may be known of the caller. `queued`, `holder`: as in
 /// [`Told::take`].
 pub(crate) fn take_as<D>(
-    (caller, lock): (impl Fn() -> Caller, usize),
+    (caller, lock): (impl Fn(bool) -> Caller, usize),
     patience: Patience<D>,
     attempt: impl FnOnce() -> bool,
     queued: impl Fn() -> Option<bool>,
@@ -234,22 +249,22 @@ pub(crate) fn take_as<D>(
     let page = page();
     if attempt() {
         match page {
-            _ if queued() == Some(true) => segment::acquired_past_others(caller(), lock),
-            Some(page) => segment::acquired_on(page, caller(), lock),
+            _ if queued() == Some(true) => segment::acquired_past_others(caller(false), lock),
+            Some(page) => segment::acquired_on(page, caller(false), lock),
             None => {}
         }
         return 0;
     }
     if let Patience::None = patience {
-        segment::refused(caller(), lock);
+        segment::refused(caller(false), lock);
         return libc::EBUSY;
     }
-    let mut waiting = segment::contended_by(caller(), lock, known(holder));
+    let mut waiting = segment::contended_by(caller(true), lock, known(holder));
     if let Patience::Until(_) = patience {
         waiting = waiting.with_deadline();
     }
     let result = wait();
-    waiting = waiting.by(caller());
+    waiting = waiting.by(caller(false));
     match result {
         0 if queued() == Some(false) => waiting.got_last(),
         0 => waiting.got(),

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 mod running;
 
-use lockyard_segment::sample::ClassSample;
-use running::{Run, compile, compile_with, compiler, library, run};
+use running::{Run, compile, compiler, library, run};
 
 /// How long a program may take before it counts as hanging.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -354,94 +353,6 @@ fn a_lock_that_does_not_exist_is_one_line_and_glibcs_locks() {
                 "{}",
                 found.err
             );
-        }
-    }
-}
-
-/// What a program's classes counted, and where its functions are.
-struct Classes {
-    program: String,
-    sample: lockyard_segment::Sample,
-    symbols: Vec<(u64, String)>,
-}
-
-/// Runs the program at `path` to its end.
-fn classes_of(path: &Path) -> Classes {
-    let session = std::process::id();
-    let mut command = Command::new(path);
-    command.env("LD_PRELOAD", library()).env("LOCKYARD_STAT", "1").env("LOCKYARD_SESSION", session.to_string());
-    // The tests of this process have one session.
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _alone = ALONE.lock();
-    let found = run(&mut command, LIMIT);
-    assert!(found.ok, "{}{}", found.out, found.err);
-    let readers = lockyard_segment::Reader::of_session(session);
-    let [reader] = &readers[..] else { panic!("{} processes", readers.len()) };
-    let sample = reader.sample();
-    reader.remove();
-
-    let listed = Command::new("nm").arg("-n").arg(path).output().expect("nm (binutils)").stdout;
-    let listed = String::from_utf8_lossy(&listed).into_owned();
-    let symbol = |line: &str| Some((u64::from_str_radix(line.get(..16)?, 16).ok()?, line.get(19..)?.to_owned()));
-    let symbols = listed.lines().filter_map(symbol).collect();
-    let program = path.file_name().unwrap().to_str().unwrap().to_owned();
-    Classes { program, sample, symbols }
-}
-
-impl Classes {
-    /// The classes of locks of `function`, whatever the compiler has added to its name.
-    fn with<'a>(&'a self, function: &'a str) -> impl Iterator<Item = &'a ClassSample> {
-        let within = |site: u64| self.symbols.iter().rfind(|(address, _)| *address <= site).map(|(_, name)| name.as_str());
-        let is = move |site: u64| within(site).and_then(|name| name.split('.').next()) == Some(function);
-        self.sample.classes.iter().filter(move |class| class.name.ends_with(&self.program) && is(class.site))
-    }
-
-    fn of<'a>(&'a self, kind: &str, function: &'a str) -> &'a ClassSample {
-        let found = self.with(function).find(|class| class.kind == kind);
-        found.unwrap_or_else(|| panic!("no {kind} of {function}: {:?}", self.sample.classes))
-    }
-
-    /// Acquisitions of all locks of `function`.
-    fn all(&self, function: &str) -> u64 {
-        self.with(function).map(|class| class.counts.acquired).sum()
-    }
-}
-
-/// What `lockyard stat` gets of a program that knows nothing of it: each turn of each lock, by the
-/// place that made it or took it first.
-#[test]
-fn locks_are_told_apart_by_the_code_that_makes_them() {
-    let path = compile(&program("classes.c"));
-    let classes = classes_of(&path);
-    let class = |kind: &str, function: &'static str| &classes.of(kind, function).counts;
-    assert_eq!(class("mutex", "makes").acquired, 10 * 1000 + 1);
-    assert_eq!((class("mutex", "makes").contended, class("mutex", "makes").gave_up), (1, 1));
-    assert_eq!(class("rwlock", "reads").acquired, 2 * 1000);
-    let busy = class("mutex", "counts");
-    assert_eq!((busy.acquired, busy.contended), (4 * 20_000, busy.waits.iter().sum()));
-    assert!(busy.contended > 0 && busy.wait_ns > 0 && busy.holds.iter().sum::<u64>() > busy.acquired / 640);
-}
-
-/// `my_lock` took all of a program's locks: one class, and no caller.
-#[test]
-fn locks_are_of_the_code_that_holds_them_and_not_of_what_passes_them_on() {
-    if cfg!(not(target_arch = "x86_64")) {
-        return eprintln!("skipped: frames are followed on x86-64 only");
-    }
-    for optimised in ["-O0", "-O1", "-O2", "-O3"] {
-        let path = compile_with(&program("wrappers.c"), optimised);
-        let classes = classes_of(&path);
-        let acquired = |kind: &str, function: &'static str| classes.of(kind, function).counts.acquired;
-        for function in ["of_orders", "jumps", "has_room", "mixes", "open_store", "open_cache"] {
-            assert_eq!(acquired("mutex", function), 1000, "{optimised}: {function}");
-        }
-        assert_eq!(acquired("rwlock", "of_table"), 3000, "{optimised}");
-        assert_eq!(acquired("mutex", "awaits"), 2000, "{optimised}");
-        // The one that another thread gives back teaches nothing.
-        let (known, handed) = (acquired("mutex", "of_users"), classes.all("hands_over") + classes.all("my_lock"));
-        assert!(known >= 1000 && known + handed == 1001, "{optimised}: {known}, {handed}");
-        for function in ["enter", "make", "my_trylock", "my_read", "my_write", "my_wait", "works"] {
-            assert_eq!(classes.all(function), 0, "{optimised}: {function}");
         }
     }
 }

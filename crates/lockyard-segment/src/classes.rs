@@ -36,7 +36,8 @@ impl Class {
     /// Its place in arrays.
     #[inline]
     pub(crate) const fn index(self) -> usize {
-        if (self.0 as usize) < CLASSES { self.0 as usize } else { 0 }
+        const { assert!(CLASSES == 1 << u8::BITS) };
+        self.0 as usize
     }
 
     /// What a lock that has it keeps: never 0.
@@ -85,6 +86,8 @@ static IDENTITIES: [Identity; CLASSES] = [const {
 /// Classes that are left to names, however many places there are. (Threads that come at once may
 /// take some.)
 const NAMES: usize = 32;
+/// Classes that are left to places of locks for which a thread has waited, likewise.
+const AWAITED: usize = 64;
 
 /// Class numbers given out, number 0 included.
 static GIVEN: AtomicU32 = AtomicU32::new(1);
@@ -95,11 +98,12 @@ pub(crate) fn named(kind: &[u8], name: &[u8], site: usize, publish: fn(Class)) -
     known(kind, same).unwrap_or_else(|| made(kind, name, site, 0, publish))
 }
 
-/// [`class_at`](crate::class_at); `publish` gets a class that is new.
-pub(crate) fn at(kind: &[u8], address: usize, publish: fn(Class)) -> Class {
+/// [`class_at`](crate::class_at), or [`class_awaited`](crate::class_awaited); `publish` gets a new
+/// class.
+pub(crate) fn at(kind: &[u8], address: usize, is_awaited: bool, publish: fn(Class)) -> Class {
     let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64;
     known(kind, same).unwrap_or_else(|| {
-        if count() >= CLASSES - NAMES {
+        if count() >= CLASSES - NAMES - if is_awaited { 0 } else { AWAITED } {
             return Class::NONE;
         }
         match site::locate(address) {
@@ -171,7 +175,7 @@ pub(crate) fn settle(kind: &[u8], (class, renames): (Class, u32), place: usize, 
         publish(class);
         return class;
     }
-    match at(kind, place, publish) {
+    match at(kind, place, false, publish) {
         Class::NONE => class,
         other => {
             identity.locks.fetch_sub(1, Relaxed);

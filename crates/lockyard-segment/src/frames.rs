@@ -203,7 +203,7 @@ impl Entry {
     #[inline]
     fn is_settled(&self) -> bool {
         let word = self.word.load(Relaxed);
-        word & (PASSES | ENDS) != 0 || word & (KNOWN | WALKS) == KNOWN || word / TRIED & ENOUGH == ENOUGH
+        word & (PASSES | ENDS) != 0 || word & (KNOWN | WALKS) == KNOWN || (word / TRIED) & ENOUGH == ENOUGH
     }
 
     #[inline]
@@ -212,7 +212,7 @@ impl Entry {
         if word & KNOWN == 0 {
             word = self.read();
         }
-        let length = |shift| ((word >> shift & LENGTH) * 8) as usize;
+        let length = |shift| (((word >> shift) & LENGTH) * 8) as usize;
         (word & WALKS != 0).then(|| Step {
             by_frame_pointer: word & BY_FRAME_POINTER != 0,
             size: length(SIZE),
@@ -251,7 +251,7 @@ fn mark(at: usize, bit: u64) {
 /// A lesson has seen neither of the place `at`.
 pub(crate) fn tried(at: usize) {
     if let Some(entry) = entry(at) {
-        let more = |word: u64| (word / TRIED & ENOUGH < ENOUGH).then_some(word + TRIED);
+        let more = |word: u64| ((word / TRIED) & ENOUGH < ENOUGH).then_some(word + TRIED);
         let _ = entry.word.fetch_update(Relaxed, Relaxed, more);
     }
 }
@@ -260,8 +260,8 @@ pub(crate) fn tried(at: usize) {
 pub(crate) fn called(at: usize, caller: usize) {
     let Some(entry) = entry(at) else { return };
     // Never 0: that is nobody.
-    let mark = (caller as u64).wrapping_mul(GOLDEN) >> CALLER << CALLER | 1 << CALLER;
-    let _ = entry.word.fetch_update(Relaxed, Relaxed, |word| match word >> CALLER << CALLER {
+    let mark = ((caller as u64).wrapping_mul(GOLDEN) | (1 << CALLER)) & !((1 << CALLER) - 1);
+    let _ = entry.word.fetch_update(Relaxed, Relaxed, |word| match word & !((1 << CALLER) - 1) {
         0 => Some(word | mark),
         known if known == mark => None,
         _ => Some(word | SEVERAL),

@@ -1,16 +1,16 @@
-//! What is where in the segment, version 12.
+//! What is where in the segment, version 13.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
 //! | [`Header`] | 0 | 4,096 | the process |
 //! | names of events | 4,096 | 4,096 | the process, once |
 //! | [`Baseline`] | 8,192 | 4,096 | the process that resets: the resetter |
-//! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 393,216 | the process |
-//! | the same at the last reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | the resetter |
-//! | callers, [`CALLERS`] of [`CallerRecord`] | 798,720 | 131,072 | the process |
-//! | the same at the last reset, [`CALLERS`] of [`CallerTally`] | 929,792 | 24,576 | the resetter |
-//! | thread pages, [`THREADS`] of [`ThreadPage`] | 954,368 | 4,096 each | the thread |
-//! | tapes of the first threads, [`TAPES`] of [`Tape`] | 68,063,232 | 528,384 each | see [`tape`] |
+//! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 524,288 | the process |
+//! | the same at the last reset, [`CLASSES`] of [`Tally`] | 536,576 | 524,288 | the resetter |
+//! | callers, [`CALLERS`] of [`CallerRecord`] | 1,060,864 | 131,072 | the process |
+//! | the same at the last reset, [`CALLERS`] of [`CallerTally`] | 1,191,936 | 24,576 | the resetter |
+//! | thread pages, [`THREADS`] of [`ThreadPage`] | 1,216,512 | 4,096 each | the thread |
+//! | tapes of the first threads, [`TAPES`] of [`Tape`] | 68,325,376 | 528,384 each | see [`tape`] |
 //!
 //! The first 48 bytes of the header are the same in every version. Everything else may change with
 //! [`VERSION`]; events are found by their names, so that a reader and a process of different sets
@@ -31,11 +31,11 @@ pub use crate::text::Text;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
-pub const CLASSES: usize = 192;
+pub const CLASSES: usize = 256;
 /// Pieces of code that take locks of a class: more are not told apart.
 pub const CALLERS: usize = 512;
 /// Records of callers in a page.
@@ -67,8 +67,8 @@ const _: () = {
     assert!(size_of::<ClassRecord>() == 2048 && size_of::<Padded>() == 2048);
     assert!(size_of::<CallerRecord>() == 256 && size_of::<CallerTally>() == 48);
     assert!(CALLERS / CALLERS_OF_A_PAGE <= 64 && core::mem::offset_of!(Shared, callers).is_multiple_of(PAGE));
-    assert!(THREADS_OFFSET == 954_368 && THREADS_OFFSET <= 1 << 20);
-    assert!(TAPES_OFFSET == 68_063_232 && size_of::<Tape>() == 528_384);
+    assert!(THREADS_OFFSET == 1_216_512);
+    assert!(TAPES_OFFSET == 68_325_376 && size_of::<Tape>() == 528_384);
 };
 
 /// Where thread pages begin.

@@ -41,8 +41,8 @@ struct Seen {
     end: usize,
 }
 
-/// Releases of other locks before the end of a lesson: the lock may be given back by another thread,
-/// or never.
+/// Releases of other locks before the end of a lesson: the lock may be given back by another
+/// thread, or never.
 const PATIENCE: u32 = 1000;
 
 impl Lessons {
@@ -56,8 +56,8 @@ impl Lessons {
         self.0.iter().any(|lesson| lesson.lock.get() != 0)
     }
 
-    /// Notes that `call` has taken `lock`, if there is room; not if it is noted already and `shared`:
-    /// a thread may hold it several times. If not shared, its release was not seen.
+    /// Notes that `call` has taken `lock`, if there is room; not if it is noted already and
+    /// `shared`: a thread may hold it several times. If not shared, its release was not seen.
     #[cold]
     pub fn begin(&self, lock: usize, call: Call, shared: bool) {
         let known = self.of(lock);

@@ -53,8 +53,8 @@
 //!
 //! A file `/dev/shm/lockyard.PID`, mode 0600, mapped by the process and by whoever looks. Parts
 //! ([`layout`]): a page that says what it is, the names of events, statistics per lock class, one
-//! page per thread. It is sparse: a process pays for the pages that it uses, at most 1 MiB and 4
-//! KiB per thread.
+//! page per thread. It is sparse: a process pays for the pages that it uses, at most 1.3 MB and
+//! 4 KiB per thread.
 //!
 //! Every word is an atomic that is read and written on its own: a reader may see two words
 //! of different moments, as with any live counter; sums of a process at rest are exact. There is no
@@ -134,8 +134,9 @@ pub use recorder::Recorder;
 pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
-    Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, class_held, contended,
-    contended_by, joined, page, page_so_far, refused, released, released_on, releasing, releasing_on, renames,
+    Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, class_awaited,
+    class_held, contended, contended_by, joined, page, page_so_far, refused, released, released_on, releasing,
+    releasing_on, renames,
 };
 pub use untold::Refused;
 pub use writer::{Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

@@ -1,8 +1,8 @@
 //! Which code asked for locks that a call initialises: the caller of the function with that call.
 //!
 //! Kept from the initialisation until it is known whether that function only passes locks on. So
-//! few are kept at a time, and where there is no room the oldest in the way goes: its lock is called
-//! by the code that takes it, if at all.
+//! few are kept at a time, and where there is no room one in the way goes: its lock keeps the name
+//! of that function, or gets that of the code that holds it.
 
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 
@@ -19,8 +19,7 @@ const ROOM: usize = 1 << 13;
 /// Entries that a lock may have.
 const PROBES: usize = 8;
 
-static ORIGINS: [Origin; ROOM] =
-    [const { Origin { lock: AtomicUsize::new(0), caller: AtomicUsize::new(0) } }; ROOM];
+static ORIGINS: [Origin; ROOM] = [const { Origin { lock: AtomicUsize::new(0), caller: AtomicUsize::new(0) } }; ROOM];
 
 fn probes(lock: usize) -> impl Iterator<Item = &'static Origin> {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

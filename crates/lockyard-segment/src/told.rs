@@ -42,7 +42,14 @@ pub fn class(kind: &[u8], name: &[u8], site: usize) -> Class {
 /// microseconds): keep the answer.
 #[cold]
 pub fn class_at(kind: &[u8], address: usize) -> Class {
-    classes::at(kind, address, writer::publish_class)
+    classes::at(kind, address, false, writer::publish_class)
+}
+
+/// The same for a lock without a class for which a thread begins to wait: some room is kept for
+/// these.
+#[cold]
+pub fn class_awaited(kind: &[u8], address: usize) -> Class {
+    classes::at(kind, address, true, writer::publish_class)
 }
 
 /// How often `class` was called by another place so far: for [`class_held`].

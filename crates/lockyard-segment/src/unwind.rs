@@ -1,5 +1,5 @@
-//! How to come from a function's frame to that of its caller: by the tables that compilers leave for
-//! exceptions (`.eh_frame` and its index, `.eh_frame_hdr`).
+//! How to come from a function's frame to that of its caller: by the tables that compilers leave
+//! for exceptions (`.eh_frame` and its index, `.eh_frame_hdr`).
 //!
 //! The C library says where a file's tables are (see [`site`]), so nothing here takes a lock,
 //! allocates or calls the system. x86-64 only: elsewhere no frame has a known caller.

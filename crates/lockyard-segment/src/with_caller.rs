@@ -51,8 +51,8 @@ macro_rules! alias {
     };
 }
 
-/// The instructions of [`with_caller`]: the two words of the call go into the registers behind those
-/// of the arguments named.
+/// The instructions of [`with_caller`]: the two words of the call go into the registers behind
+/// those of the arguments named.
 #[cfg(target_arch = "x86_64")]
 #[doc(hidden)]
 #[macro_export]

@@ -186,11 +186,7 @@ lockyard_segment::with_caller! {
     pub fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, at: *const timespec) => timedlock_for
 }
 
-pub(crate) unsafe extern "C" fn timedlock_for(
-    mutex: *mut pthread_mutex_t,
-    at: *const timespec,
-    caller: Call,
-) -> c_int {
+pub(crate) unsafe extern "C" fn timedlock_for(mutex: *mut pthread_mutex_t, at: *const timespec, caller: Call) -> c_int {
     // SAFETY: a mutex and a time, as in C.
     match unsafe { MutexObject::at(mutex).lock(Patience::Until((libc::CLOCK_REALTIME, at)), caller) } {
         Some(result) => result,

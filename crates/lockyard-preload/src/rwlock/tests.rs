@@ -18,14 +18,14 @@ fn answers<L: Lock>(one_left: u64) {
     let at = timespec { tv_sec: i64::MAX, tv_nsec: 0 };
     // SAFETY: a time.
     let deadline = unsafe { Deadline::new(libc::CLOCK_MONOTONIC, &at) }.expect("a time");
-    let every = || [Patience::Forever, Patience::None, Patience::Until(deadline)].map(|how| object.read(lock, how, 0));
-    assert_eq!(object.read(lock, Patience::Forever, 0), 0);
+    let every = || [Patience::Forever, Patience::None, Patience::Until(deadline)].map(|how| object.read(lock, how, Call::UNKNOWN));
+    assert_eq!(object.read(lock, Patience::Forever, Call::UNKNOWN), 0);
     assert_eq!(every(), [EAGAIN; 3], "a thread that reads already");
     thread::block().holds.remove(object.address());
     assert_eq!(every(), [EAGAIN; 3], "one that does not");
-    assert_eq!(object.write(lock, Patience::None, 0), EBUSY);
+    assert_eq!(object.write(lock, Patience::None, Call::UNKNOWN), EBUSY);
     assert_eq!(object.unlock(lock), 0);
-    assert_eq!(object.read(lock, Patience::Forever, 0), 0, "there is room for one again");
+    assert_eq!(object.read(lock, Patience::Forever, Call::UNKNOWN), 0, "there is room for one again");
     thread::block().holds.remove(object.address());
 }
 
@@ -52,12 +52,12 @@ fn a_lock_moves_and_its_place_is_used_again() {
     for _ in 0..2 {
         for (number, object) in objects.iter().enumerate() {
             let lock = object.under::<L>();
-            assert_eq!(object.read(lock, Patience::Forever, 0), 0);
+            assert_eq!(object.read(lock, Patience::Forever, Call::UNKNOWN), 0);
             assert_eq!(object.moved() != 0, number < moving::PLACES, "{number}");
-            assert_eq!(object.read(lock, Patience::Forever, 0), 0, "once more");
-            assert_eq!((object.write(lock, Patience::None, 0), object.unlock(lock)), (EBUSY, 0));
-            assert_eq!((object.write(lock, Patience::None, 0), object.unlock(lock)), (EBUSY, 0));
-            assert_eq!((object.write(lock, Patience::None, 0), lock.is_write_locked()), (0, true));
+            assert_eq!(object.read(lock, Patience::Forever, Call::UNKNOWN), 0, "once more");
+            assert_eq!((object.write(lock, Patience::None, Call::UNKNOWN), object.unlock(lock)), (EBUSY, 0));
+            assert_eq!((object.write(lock, Patience::None, Call::UNKNOWN), object.unlock(lock)), (EBUSY, 0));
+            assert_eq!((object.write(lock, Patience::None, Call::UNKNOWN), lock.is_write_locked()), (0, true));
             assert_eq!((object.unlock(lock), object.unlock(lock)), (0, EPERM));
         }
         for object in &objects {
@@ -76,14 +76,14 @@ fn a_reader_goes_in_past_a_writer_that_waits_for_readers() {
     // SAFETY: all-zero is an unlocked rwlock.
     let object: RwlockObject = unsafe { core::mem::zeroed() };
     let lock = object.under::<L>();
-    assert_eq!(object.read(lock, Patience::Forever, 0), 0);
+    assert_eq!(object.read(lock, Patience::Forever, Call::UNKNOWN), 0);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| (object.write(lock, Patience::Forever, 0), object.unlock(lock)));
+        let writer = scope.spawn(|| (object.write(lock, Patience::Forever, Call::UNKNOWN), object.unlock(lock)));
         while lock.try_read() {
             assert_eq!(object.unlock(lock), 0);
             std::thread::yield_now();
         }
-        assert_eq!(object.read(lock, Patience::Forever, 0), 0, "a thread that reads already");
+        assert_eq!(object.read(lock, Patience::Forever, Call::UNKNOWN), 0, "a thread that reads already");
         assert!(!writer.is_finished());
         assert_eq!((object.unlock(lock), object.unlock(lock)), (0, 0));
         assert_eq!(writer.join().unwrap(), (0, 0));

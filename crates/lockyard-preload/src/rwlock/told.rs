@@ -12,8 +12,8 @@ use crate::watch::{self, Ask, Noted};
 use crate::{config, fork, thread};
 
 impl RwlockObject {
-    /// The lock and the class word under a private object with a class, if the process uses the default one and tells,
-    /// and no queue of a parent's is in it.
+    /// The lock under a private object with a class, and its class word, if the process uses the
+    /// default lock and tells, and no queue of a parent's is in it.
     #[inline(always)]
     unsafe fn told_default<'a>(rwlock: *mut pthread_rwlock_t) -> Option<(&'a Self, &'a Default, u32)> {
         // SAFETY: the caller's promise. Everything inside is atomic, and any bytes are valid.

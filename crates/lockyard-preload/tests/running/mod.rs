@@ -88,7 +88,11 @@ pub(crate) fn compile_with(source: &Path, optimised: &str) -> PathBuf {
     let path = folder.join(stem);
     let cpp = source.extension().is_some_and(|extension| extension == "cc");
     let mut compiler = compiler(cpp);
-    compiler.args([optimised, "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&made).arg(source).arg("-ldl");
+    compiler
+        .args([optimised, "-g0", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .arg(&made)
+        .arg(source)
+        .arg("-ldl");
     if stem == "plugin" {
         compiler.args(["-shared", "-fPIC"]);
     }
