@@ -18,7 +18,9 @@ fn answers<L: Lock>(one_left: u64) {
     let at = timespec { tv_sec: i64::MAX, tv_nsec: 0 };
     // SAFETY: a time.
     let deadline = unsafe { Deadline::new(libc::CLOCK_MONOTONIC, &at) }.expect("a time");
-    let every = || [Patience::Forever, Patience::None, Patience::Until(deadline)].map(|how| object.read(lock, how, Call::UNKNOWN));
+    let every = || {
+        [Patience::Forever, Patience::None, Patience::Until(deadline)].map(|how| object.read(lock, how, Call::UNKNOWN))
+    };
     assert_eq!(object.read(lock, Patience::Forever, Call::UNKNOWN), 0);
     assert_eq!(every(), [EAGAIN; 3], "a thread that reads already");
     thread::block().holds.remove(object.address());
