@@ -109,6 +109,7 @@ fn known(address: usize) -> Option<Site> {
 
 /// Where the index of the tables for exceptions begins (`.eh_frame_hdr`) of the file in which the
 /// code at `address` is.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn tables(address: usize) -> Option<usize> {
     found(address).map(|found| found.tables.addr()).filter(|tables| *tables != 0)
 }

@@ -15,13 +15,11 @@ pub(crate) struct Step {
     pub(crate) saved: usize,
 }
 
-/// No lock function's caller has a larger frame that is worth a look.
-const LARGEST: usize = 1 << 15;
-
 #[cfg(target_arch = "x86_64")]
 pub(crate) use tables::{after_fork_in_child, function, step};
 
 /// What [`step`] finds.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "nothing is found"))]
 pub(crate) enum Found {
     Step(Step),
     /// There is no table, or it says what is not written here.
@@ -53,8 +51,11 @@ mod tables {
         UnwindContext, UnwindContextStorage, UnwindSection, UnwindTableRow, X86_64,
     };
 
-    use super::{Found, LARGEST, Step};
+    use super::{Found, Step};
     use crate::site;
+
+    /// No larger frame is worth a look.
+    const LARGEST: usize = 1 << 15;
 
     type Slice = EndianSlice<'static, NativeEndian>;
 
