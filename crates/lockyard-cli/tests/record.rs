@@ -48,6 +48,8 @@ fn recorded(what: &str) -> Recording {
     let bytes = std::fs::read(&out).expect("a file");
     let (recording, damage) = Recording::from_bytes("a", &bytes).expect("a recording");
     assert_eq!(damage, None);
+    // On a busy machine nobody reads a ring in time: all that the program does fits into one.
+    assert_eq!(recording.dropped, 0, "{said}");
     std::fs::remove_file(out).expect("it is there");
     recording
 }
@@ -93,7 +95,7 @@ fn a_lock_that_threads_take_first_at_once_is_one() {
 
 #[test]
 fn threads_that_come_and_go_and_a_child_of_fork_are_recorded() {
-    let all = 200 * 30;
+    let all = 200 * 20;
     assert_eq!(counts(&recorded("many"), Kind::Mutex, Mode::Write), [all, all]);
     let all = 2 * THREADS * ROUNDS + 1;
     assert_eq!(counts(&recorded("fork"), Kind::Mutex, Mode::Write), [all, all]);
