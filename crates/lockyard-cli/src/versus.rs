@@ -25,7 +25,7 @@ use crate::neighbours::Neighbours;
 use crate::progress::Progress;
 use crate::report::look::Look;
 use crate::report::numbers;
-use crate::report::versus::{Compared, FEWEST, Rates};
+use crate::report::versus::{Compared, FEWEST, Run};
 use crate::values::{Bounds, seconds};
 
 /// Time to spend, if the user names none, in seconds.
@@ -112,25 +112,26 @@ impl Versus {
             cold?;
         }
         let neighbours = Neighbours::begin();
-        let mut rates: Vec<Rates> = vec![Vec::new(); subjects.len()];
+        let mut runs: Vec<Vec<Run>> = vec![Vec::new(); subjects.len()];
         let mut round = 0;
         'rounds: while !interrupt::asked() && round < self.rounds && (round < FEWEST || started.elapsed() < self.budget)
         {
-            let mut found = vec![0.0; subjects.len()];
+            let mut found = vec![Run { rate: 0.0, others: 0.0 }; subjects.len()];
             for turn in 0..subjects.len() {
                 let at = (round + turn) % subjects.len();
                 let (name, launch) = subjects[at];
                 let time = started.elapsed().as_secs_f64() / self.budget.as_secs_f64().max(0.1);
                 let done = (round as f64 / self.rounds as f64).max(time);
                 progress.at(done, "program", &format!("round {}", round + 1), name);
+                let beside = Neighbours::begin();
                 let rate = self.once(name, launch);
                 // The signal has reached the program too: whatever it came to tells nothing.
                 if interrupt::asked() {
                     break 'rounds;
                 }
-                found[at] = rate?;
+                found[at] = Run { rate: rate?, others: beside.share().unwrap_or(0.0) };
             }
-            rates.iter_mut().zip(found).for_each(|(rates, rate)| rates.push(rate));
+            runs.iter_mut().zip(found).for_each(|(runs, run)| runs.push(run));
             round += 1;
         }
         progress.finish();
@@ -138,7 +139,7 @@ impl Versus {
             return Err(Failure::run(format!("interrupted after {}: too few to tell", numbers::count(round, "round"))));
         }
         let compared = Compared {
-            subjects: subjects.iter().map(|(name, _)| *name).zip(rates).collect(),
+            subjects: subjects.iter().map(|(name, _)| *name).zip(runs).collect(),
             metric: self.metric.is_some(),
             others: neighbours.share(),
         };
