@@ -28,7 +28,7 @@ fn keep(image: Image, session: u32) -> Option<()> {
     let file = process::open(image.process, OFlags::RDWR).ok()?;
     let found = process::identity(&file).filter(|found| found.session == session && process::alive(session))?;
     let is_ours = found.namespace == process::namespace()
-        && process::began(image.process) == Some(found.began)
+        && process::ran(image.process, found.made)
         && fstat(&file).is_ok_and(|file| file.st_uid == rustix::process::geteuid().as_raw())
         && process::version(&file) == VERSION;
     if !is_ours || word(&file, offset_of!(Header, started))? == 0 {

@@ -102,8 +102,9 @@ pub struct Header {
     pub version: AtomicU32,
     /// The process.
     pub process: AtomicU32,
-    /// When the process began, in the kernel's ticks since boot (field 22 of its `stat`).
-    pub began: AtomicU64,
+    /// When the segment was made, in the kernel's ticks since boot, as field 22 of a process's
+    /// `stat`: a process that began later has no more of it than the id.
+    pub made: AtomicU64,
     /// The namespace of the process id: its inode.
     pub namespace: AtomicU64,
     /// The `lockyard stat` that reads the last numbers and removes the name, or 0.

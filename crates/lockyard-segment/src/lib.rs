@@ -71,7 +71,7 @@
 //!   numbers (`LOCKYARD_SESSION` names its process id); then that removes it.
 //! * **Crash, `_exit`, kill**: the name stays. The next process of the same user that opens a
 //!   segment removes it, as does `lockyard stat`: the process id is gone, or belongs to a process
-//!   that began at another time.
+//!   that began later.
 //! * **Change of user**: [`give_to`] gives the file to the new one, where root is given up for
 //!   good. Otherwise root alone can look, and the name stays until root's next process.
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
@@ -106,6 +106,7 @@ pub mod origins;
 pub mod places;
 mod process;
 pub mod reader;
+mod real;
 pub mod recorder;
 mod refusal;
 pub mod sample;

@@ -4,20 +4,19 @@
 use core::ffi::CStr;
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use lockyard::platform::linux::file::File;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, OFlags, RawDir, Uid, chownat, fstat, stat, unlinkat};
+use rustix::fs::{AtFlags, CWD, OFlags, RawDir, Uid, chownat, fstat, stat, unlinkat};
 use rustix::io::{Errno, pread, read};
-use rustix::mm::{Advice, madvise};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, SecureComputingMode, capabilities, capabilities_secure_bits,
     secure_computing_mode,
 };
 
-use crate::layout::{Header, MAGIC, PAGE, Text};
+use crate::layout::{Header, MAGIC, Text};
 
 /// Where the names are.
 pub(crate) const FOLDER: &CStr = c"/dev/shm";
@@ -105,17 +104,56 @@ pub(crate) fn began(process: u32) -> Option<u64> {
     (!ended || threads > 1).then_some(began)
 }
 
+/// Now, in the same ticks. It takes no file, as the beginning of a process does.
+pub(crate) fn now_in_ticks() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for an answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
+    // The kernel's promise to programs: a hundred a second.
+    now.tv_sec as u64 * 100 + now.tv_nsec as u64 / 10_000_000
+}
+
+/// Whether what was written `at` that time was written by `process`, and not by one that had its
+/// id before.
+pub(crate) fn ran(process: u32, at: u64) -> bool {
+    began(process).is_some_and(|began| began <= at)
+}
+
 /// The namespace in which this process's id means something. Asked of the calling thread: the
 /// process's own file is gone once its first thread has ended.
 pub(crate) fn namespace() -> u64 {
     stat(c"/proc/thread-self/ns/pid").map_or(0, |found| found.st_ino)
 }
 
-/// The fields of a header that are the same in every version: process, beginning, namespace,
-/// session.
+/// What [`namespace_of`] has found, and for which process.
+static FOUND: AtomicU64 = AtomicU64::new(0);
+static FOUND_FOR: AtomicU32 = AtomicU32::new(0);
+/// How many forks this process is from that one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// This process is the child of a fork.
+pub(crate) fn note_fork() {
+    FORKS.fetch_add(1, Relaxed);
+}
+
+/// The same for this process, which is `me`, when it makes its segment. A child of a fork has its
+/// parent's: a file of `/proc` costs it more than its segment does. To one in a new namespace the
+/// parent is nobody, and one whose parent has ended, or has not asked, asks.
+pub(crate) fn namespace_of(me: u32) -> u64 {
+    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_pid() as u32);
+    let is_parents = FORKS.swap(0, Relaxed) == 1 && parent != 0 && FOUND_FOR.load(Relaxed) == parent;
+    if !is_parents {
+        FOUND.store(namespace(), Relaxed);
+    }
+    FOUND_FOR.store(me, Relaxed);
+    FOUND.load(Relaxed)
+}
+
+/// The fields of a header that are the same in every version: process, when it made the segment,
+/// namespace, session.
 pub(crate) struct Identity {
     pub(crate) process: u32,
-    pub(crate) began: u64,
+    pub(crate) made: u64,
     pub(crate) namespace: u64,
     pub(crate) session: u32,
 }
@@ -128,7 +166,7 @@ pub(crate) fn identity(file: impl AsFd) -> Option<Identity> {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
     (length == bytes.len() && word(0) == MAGIC).then(|| Identity {
         process: (word(8) >> 32) as u32,
-        began: word(16),
+        made: word(16),
         namespace: word(24),
         session: word(32) as u32,
     })
@@ -176,7 +214,7 @@ pub(crate) fn sweep() {
         // Without an identity it is being made at this moment, unless nobody is there to make it.
         let gone = match identity(&file) {
             Some(found) => {
-                let runs = image.before == 0 && began(process) == Some(found.began);
+                let runs = image.before == 0 && ran(process, found.made);
                 found.namespace == namespace && !runs && !kept(found.session)
             }
             None => began(process).is_none(),
@@ -199,9 +237,11 @@ pub(crate) fn open_image(image: Image, flags: OFlags) -> Result<File, Errno> {
 }
 
 fn open_in(folder: &CStr, name: &Name, flags: OFlags) -> Result<File, Errno> {
-    let folder = File::open(folder, OFlags::PATH)?;
-    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    File::open_at(&folder, name.as_c_str(), flags)
+    File::open(path(folder, name).as_c_str(), flags | OFlags::NOFOLLOW | OFlags::NONBLOCK)
+}
+
+fn path(folder: &CStr, name: &Name) -> Name {
+    Name::new(format_args!("{}/{}", folder.to_str().unwrap_or_default(), name.as_c_str().to_str().unwrap_or_default()))
 }
 
 /// Opens the segment of `image` for a reader, and says what its process calls itself: one in
@@ -265,16 +305,7 @@ pub(crate) fn give(process: u32, made: FileId, user: u32) -> Result<(), Errno> {
 }
 
 pub(crate) fn remove(name: &Name) {
-    if let Ok(folder) = File::open(FOLDER, OFlags::PATH) {
-        let _ = unlinkat(&folder, name.as_c_str(), AtFlags::empty());
-    }
-}
-
-/// Makes pages of a mapped segment real. An error instead of a SIGBUS later: `/dev/shm` may be
-/// full.
-pub(crate) fn populate(page: *mut u8, pages: usize) -> Result<(), Errno> {
-    // SAFETY: asks for nothing but that a write would do; where there is no mapping it is refused.
-    unsafe { madvise(page.cast(), pages * PAGE, Advice::LinuxPopulateWrite) }
+    let _ = unlinkat(CWD, path(FOLDER, name).as_c_str(), AtFlags::empty());
 }
 
 /// Whether `process` (0: nobody) is there.
@@ -335,7 +366,9 @@ mod tests {
     #[test]
     fn a_process_began_once_and_nobody_began_never() {
         let me = std::process::id();
-        assert!(began(me).is_some_and(|ticks| ticks > 0));
+        let begun = began(me).expect("it runs");
+        assert!(begun > 0 && begun <= now_in_ticks());
+        assert!(ran(me, begun) && ran(me, now_in_ticks()) && !ran(me, begun - 1) && !ran(u32::MAX, u64::MAX));
         assert_eq!(began(me), began(me));
         assert_eq!(began(u32::MAX), None);
         assert!(alive(me) && !alive(0));
@@ -349,5 +382,9 @@ mod tests {
         }
         assert_eq!(Image::named(b"lockyard.7.x").or(Image::named(b"other.7")), None);
         assert_eq!(Name::new(format_args!("{:>80}", 1)).as_c_str().to_bytes().len(), 63);
+        // The longest path that is opened.
+        let image = Image { process: u32::MAX, before: u32::MAX };
+        let path = format!("/proc/{0}/root{1}/{2}", u32::MAX, "/dev/shm", image.name().as_c_str().to_str().unwrap());
+        assert_eq!(Name::new(format_args!("{path}")).as_c_str().to_bytes(), path.as_bytes());
     }
 }

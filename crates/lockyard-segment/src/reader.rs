@@ -16,6 +16,7 @@ use crate::layout::{
 };
 use crate::memory::Memory;
 use crate::process::{self, Image};
+use crate::real::populate;
 use crate::refusal::Refusal;
 use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting, Within};
 use crate::told::{self, UnderWay};
@@ -84,7 +85,7 @@ impl Reader {
         let whole = found.st_size as usize == LENGTH;
         let identity = process::identity(&file).ok_or(Refusal::Foreign(process))?;
         let now = process::began(process);
-        if !owned || identity.process != own_name || running && now.is_some() && now != Some(identity.began) {
+        if !owned || identity.process != own_name || running && now.is_some_and(|began| began > identity.made) {
             return Err(Refusal::Foreign(process));
         }
         if running && now.is_none() {
@@ -129,7 +130,7 @@ impl Reader {
     pub fn ended(&self) -> bool {
         self.memory.refresh_header();
         let header = &self.shared().header;
-        header.ended.load(Acquire) != 0 || process::began(self.image.process) != Some(header.began.load(Relaxed))
+        header.ended.load(Acquire) != 0 || !process::ran(self.image.process, header.made.load(Relaxed))
     }
 
     /// Whether it counts from a [reset](Self::reset) on.
@@ -357,7 +358,7 @@ impl Reader {
         let shared = self.shared();
         let writable = |part: *const u8| {
             let page = part.cast_mut().map_addr(|address| address & !(PAGE - 1));
-            if self.writable { process::populate(page, 1) } else { Err(Errno::ACCESS) }
+            if self.writable { populate(page, 1) } else { Err(Errno::ACCESS) }
         };
         writable(core::ptr::from_ref(&shared.baseline).cast()).map_err(|error| self.refused(error))?;
         for index in self.classes() {
@@ -418,7 +419,7 @@ pub fn running() -> Vec<u32> {
         let file = process::open(*process, OFlags::RDONLY).ok();
         let tells = file.filter(|file| process::version(file) != untold::NONE);
         let identity = tells.and_then(process::identity);
-        identity.is_some_and(|found| found.namespace == here && process::began(*process) == Some(found.began))
+        identity.is_some_and(|found| found.namespace == here && process::ran(*process, found.made))
     };
     found.retain(runs);
     found

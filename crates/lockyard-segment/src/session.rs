@@ -30,7 +30,7 @@ impl Reader {
         let belongs = |image: &Image| {
             let file = process::open_image(*image, OFlags::RDONLY).ok();
             file.and_then(process::identity).is_some_and(|found| {
-                let is_later = found.namespace != namespace || begun <= Some(found.began);
+                let is_later = found.namespace != namespace || begun <= Some(found.made);
                 found.session == session && is_later
             })
         };

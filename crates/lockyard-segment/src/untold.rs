@@ -38,8 +38,8 @@ pub(crate) fn leave(me: u32, session: u32, why: Refused) -> bool {
     let words = [
         MAGIC,
         u64::from(me) << 32 | u64::from(NONE),
-        process::began(me).unwrap_or(0),
-        process::namespace(),
+        process::now_in_ticks(),
+        process::namespace_of(me),
         u64::from(session),
         0,
         u64::from(error as u32) << 32 | kind,

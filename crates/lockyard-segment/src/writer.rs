@@ -14,22 +14,23 @@
 //! has one thread.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use lockyard::event;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::{self, EventWords};
-use rustix::fs::{FallocateFlags, OFlags, fallocate, ftruncate};
+use rustix::fs::{OFlags, ftruncate};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::classes::{self, Class};
 use crate::fallbacks::{self, Fallback};
 use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
-use crate::process::{self, populate};
+use crate::process;
+pub(crate) use crate::real::{real, real_pages};
 use crate::untold::{self, Refused};
-use crate::{exec, site, unwind};
+use crate::{exec, real, site, unwind};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -48,11 +49,6 @@ static SESSION: AtomicU32 = AtomicU32::new(0);
 static RECORDED: AtomicU32 = AtomicU32::new(0);
 /// What [`open`] was told of the locks.
 static LOCKS: Text<128> = Text::new();
-
-/// Addresses of the mapping below this are real; see [`make`].
-static RESERVED: AtomicUsize = AtomicUsize::new(0);
-/// How much that is, where it must be decided beforehand: 256 threads have pages.
-const OLD_KERNEL: usize = THREADS_OFFSET + 256 * PAGE;
 
 /// The page of a thread for which there was no room.
 const NOWHERE: *const ThreadPage = core::ptr::without_provenance(1);
@@ -164,16 +160,7 @@ fn make(me: u32) -> Result<(), Refused> {
     let base =
         unsafe { mmap(core::ptr::null_mut(), LENGTH, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &made, 0) };
     let base = base.map_err(memory)?.cast::<Shared>();
-    RESERVED.store(0, Relaxed);
-    if real(base.cast()) == Err(Errno::INVAL) {
-        // A kernel before 5.14: everything but the threads, and a number of these, are made real at
-        // once.
-        fallocate(&made, FallocateFlags::empty(), 0, OLD_KERNEL as u64).map_err(memory)?;
-        RESERVED.store(base.addr() + OLD_KERNEL, Relaxed);
-    }
-    for part in 0..3 {
-        real(base.cast::<u8>().wrapping_add(part * PAGE)).map_err(memory)?;
-    }
+    real::begin(base.cast(), &made).map_err(memory)?;
     // SAFETY: mapped for good, zero (which is a valid `Shared`), and nothing but atomics.
     let shared = unsafe { &*base };
     describe(shared, me);
@@ -192,8 +179,8 @@ fn describe(shared: &Shared, me: u32) {
     let header = &shared.header;
     header.version.store(VERSION, Relaxed);
     header.process.store(me, Relaxed);
-    header.began.store(process::began(me).unwrap_or(0), Relaxed);
-    header.namespace.store(process::namespace(), Relaxed);
+    header.made.store(process::now_in_ticks(), Relaxed);
+    header.namespace.store(process::namespace_of(me), Relaxed);
     header.session.store(SESSION.load(Relaxed), Relaxed);
     header.recorded.store(RECORDED.load(Relaxed), Relaxed);
     header.opened_ns.store(Linux::now(), Relaxed);
@@ -204,20 +191,6 @@ fn describe(shared: &Shared, me: u32) {
     header.events.store(event::COUNT as u32, Relaxed);
     fallbacks::describe(header);
     header.magic.store(MAGIC, Release);
-}
-
-/// Makes the page at `place` real, so that writing to it cannot fail.
-pub(crate) fn real(place: *mut u8) -> Result<(), Errno> {
-    real_pages(place, 1)
-}
-
-/// The same of so many pages from that one on.
-pub(crate) fn real_pages(place: *mut u8, pages: usize) -> Result<(), Errno> {
-    let page = place.map_addr(|address| address & !(PAGE - 1));
-    if page.addr() + pages * PAGE <= RESERVED.load(Relaxed) {
-        return Ok(());
-    }
-    populate(page, pages)
 }
 
 /// The process ends: the name goes, unless somebody wants the last numbers. Counting goes on, for
@@ -306,6 +279,7 @@ pub fn after_fork_in_child() -> Parents {
     }
     OWNER.store(0, Relaxed);
     OPENING.store(0, Relaxed);
+    process::note_fork();
     parents
 }
 

@@ -7,10 +7,10 @@ use std::fs::File;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
-use lockyard_segment::Reader;
 use lockyard_segment::layout::{
     CallerRecord, ClassRecord, Header, LENGTH, MAGIC, Shared, THREADS_OFFSET, Tally, ThreadPage, VERSION,
 };
+use lockyard_segment::{Reader, Refusal};
 
 /// Removes the name when the test ends, however it ends.
 struct Named(String);
@@ -33,7 +33,7 @@ fn a_segment_that_lies_is_read_without_harm() {
     put(0, &MAGIC.to_le_bytes());
     put(offset_of!(Header, version), &VERSION.to_le_bytes());
     put(offset_of!(Header, process), &process.to_le_bytes());
-    put(offset_of!(Header, began), &began.parse::<u64>().unwrap().to_le_bytes());
+    put(offset_of!(Header, made), &began.parse::<u64>().unwrap().to_le_bytes());
     // Four billion events and reasons, two classes of one name, and counters at their ends in three
     // threads.
     put(offset_of!(Header, events), &[0xff; 4]);
@@ -63,4 +63,9 @@ fn a_segment_that_lies_is_read_without_harm() {
     sum.add(&sample);
     assert_eq!(sum.acquired(), sample.acquired().wrapping_mul(2));
     assert_eq!(sample.since(&sample).acquired(), 0);
+    // Made before this process began: by one that had its id.
+    let before = began.parse::<u64>().unwrap() - 1;
+    put(offset_of!(Header, made), &before.to_le_bytes());
+    assert!(reader.ended());
+    assert_eq!(Reader::open(process).map(drop), Err(Refusal::Foreign(process)));
 }
