@@ -12,8 +12,8 @@
 //! | thread pages, [`THREADS`] of [`ThreadPage`] | 1,216,512 | 4,096 each | the thread |
 //! | tapes of the first threads, [`TAPES`] of [`Tape`] | 68,325,376 | 528,384 each | see [`tape`] |
 //!
-//! The first 48 bytes of the header are the same in every version. Everything else may change with
-//! [`VERSION`]; events are found by their names, so that a reader and a process of different sets
+//! The first 48 bytes of the header are the same in every version with that [`MAGIC`]. Everything
+//! else may change with [`VERSION`]; events are found by their names, so that a reader and a process of different sets
 //! of events understand each other.
 //!
 //! A reset writes no counter: it notes what they are, and readers subtract.
@@ -28,8 +28,9 @@ use lockyard::platform::ThreadId;
 use crate::histogram::BUCKETS;
 pub use crate::text::Text;
 
-/// "lockyard".
-pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
+/// What a segment begins with. Another one where the first 48 bytes of the header change, which
+/// processes of every version read: to those of other versions the file is none of theirs.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyar2");
 /// The version of this layout.
 pub const VERSION: u32 = 13;
 /// Room for events.
