@@ -13,8 +13,8 @@
 //! | tapes of the first threads, [`TAPES`] of [`Tape`] | 68,325,376 | 528,384 each | see [`tape`] |
 //!
 //! The first 48 bytes of the header are the same in every version with that [`MAGIC`]. Everything
-//! else may change with [`VERSION`]; events are found by their names, so that a reader and a process of different sets
-//! of events understand each other.
+//! else may change with [`VERSION`]; events are found by their names, so that a reader and a
+//! process of different sets of events understand each other.
 //!
 //! A reset writes no counter: it notes what they are, and readers subtract.
 //!
