@@ -218,6 +218,7 @@ impl Block {
     /// In a child process: the kernel has another name for the thread, and it counts elsewhere.
     pub(crate) fn rename(&self) {
         self.page.set(core::ptr::null());
+        self.lessons.clear();
         if self.identity.get() != 0 {
             self.tid.set(threads::kernel_id_of_caller());
         }

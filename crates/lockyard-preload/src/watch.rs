@@ -14,7 +14,6 @@
 //! | 0–8 | the initialising call, else the first that takes the lock | a segment is open | what [`Class::kept`] says |
 //! | `SETTLED` | a thread that takes or gives back the lock | the place of its call is known to hold locks | fast paths apply |
 //! | `WRAPPED` | the same, with `SETTLED` | other code passes the lock on to that place | each call looks at the frames above it, in fast paths apart |
-//! | 18–31 | with the class | | how often that had got another place by then |
 //!
 //! **Cost.** Without a segment: nothing on the fast paths, which ask nobody whether one is open:
 //! while one is, they do not apply ([`Block::fast`](crate::thread::Block::fast) and
@@ -55,11 +54,6 @@ pub(crate) struct Told<'a> {
 
 const SETTLED: u32 = 1 << 16;
 const WRAPPED: u32 = 1 << 17;
-const RENAMES: u32 = 18;
-
-fn word(class: Class) -> u32 {
-    class.kept() | segment::renames(class) << RENAMES
-}
 
 /// How a fast path asks what a class word and a call say: [`plain`], or [`wrapped`].
 pub(crate) type Ask = fn(u32, Call) -> Option<(Class, usize)>;
@@ -128,7 +122,6 @@ impl Told<'_> {
             return;
         }
         match caller.settled_place() {
-            Some(_) if self.is_settled() => {}
             Some(place) => self.settle((caller.at(), place)),
             None => {
                 let me = thread::block();
@@ -140,21 +133,30 @@ impl Told<'_> {
     }
 
     /// The thread holds the lock for the code at `place`, by a call that returns to `at`.
-    #[cold]
     fn settle(self, (at, place): (usize, usize)) {
-        let named = self.class.load(Relaxed);
-        if named == 0 {
-            return; // taken by code that is not known
-        }
-        if named & SETTLED != 0 {
-            // Its class stays. Calls are by other code, too, than that which settled it.
-            self.class.fetch_or(if at == place { 0 } else { WRAPPED }, Relaxed);
-            return;
-        }
-        let class = (Class::from_raw(named), named >> RENAMES);
-        let class = segment::class_held(self.kind, class, self.lock, (at, place));
+        let word = self.class.load(Relaxed);
         let wrapped = if at == place { 0 } else { WRAPPED };
-        let _ = self.class.compare_exchange(named, word(class) | SETTLED | wrapped, Relaxed, Relaxed);
+        match word {
+            // Taken by code that is not known.
+            0 => {}
+            word if word & SETTLED == 0 => self.settle_first(word, (at, place), wrapped),
+            // Its class stays. Calls are by other code, too, than that which settled it.
+            word if word & wrapped != wrapped => {
+                self.class.fetch_or(wrapped, Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn settle_first(self, word: u32, (at, place): (usize, usize), wrapped: u32) {
+        let class = Class::from_raw(word);
+        let held = segment::class_held(self.kind, class, self.lock, (at, place));
+        let new = held.kept() | SETTLED | wrapped;
+        // Of two that settle it at a time one does.
+        if self.class.compare_exchange(word, new, Relaxed, Relaxed).is_ok() {
+            segment::moves(self.lock, class, Caller::new(held, place));
+        }
     }
 
     /// The call `caller` is about to give the lock back.
@@ -181,7 +183,7 @@ impl Told<'_> {
             return Class::NONE;
         }
         let class = segment::class_at(self.kind, caller);
-        match self.class.compare_exchange(0, word(class), Relaxed, Relaxed) {
+        match self.class.compare_exchange(0, class.kept(), Relaxed, Relaxed) {
             Ok(_) => {
                 segment::joined(class);
                 class

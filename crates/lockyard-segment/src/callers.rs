@@ -128,20 +128,6 @@ pub(crate) fn record(caller: Caller) -> Option<&'static CallerRecord> {
     None
 }
 
-/// What `caller` has waited so far was waited by the code at `address`, which called it.
-pub(crate) fn describe_as(caller: Caller, address: usize) {
-    let Some(shared) = writer::shared() else { return };
-    let real = shared.header.callers.load(Acquire);
-    for caller in [caller, caller.shared()] {
-        let records = places(caller)
-            .filter(|index| real & 1 << (index / CALLERS_OF_A_PAGE) != 0)
-            .map(|index| &shared.callers[index]);
-        for record in records.filter(|record| record.caller.load(Relaxed) == caller.raw()) {
-            describe(record, address);
-        }
-    }
-}
-
 #[cold]
 fn describe(record: &CallerRecord, address: usize) {
     let place = match site::locate(address).filter(|_| address != 0) {

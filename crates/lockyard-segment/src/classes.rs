@@ -64,8 +64,6 @@ struct Identity {
     site: AtomicU64,
     /// The address that [`class_at`](crate::class_at) was asked for, or 0.
     address: AtomicU64,
-    /// How often that was changed: see [`settle`].
-    renames: AtomicU32,
     kind: Text<16>,
     name: Text<PATH>,
 }
@@ -77,7 +75,6 @@ static IDENTITIES: [Identity; CLASSES] = [const {
         locks: AtomicU64::new(0),
         site,
         address,
-        renames: AtomicU32::new(0),
         kind: Text::new(),
         name: Text::new(),
     }
@@ -139,6 +136,12 @@ pub(crate) fn joined(class: Class) -> u64 {
     IDENTITIES[class.index()].locks.fetch_add(1, Relaxed) + 1
 }
 
+/// A lock that had `class` has another one. How many have it by now.
+pub(crate) fn left(class: Class) -> u64 {
+    let locks = &IDENTITIES[class.index()].locks;
+    locks.fetch_update(Relaxed, Relaxed, |locks| locks.checked_sub(1)).map_or(0, |before| before - 1)
+}
+
 /// The code that initialises locks of `class` only passes them on, if several functions call it:
 /// their locks are taken through such code.
 pub(crate) fn passes_if_called_from_several(class: Class) {
@@ -148,40 +151,17 @@ pub(crate) fn passes_if_called_from_several(class: Class) {
     }
 }
 
-/// How often `class` was called by another place.
-pub(crate) fn renames(class: Class) -> u32 {
-    IDENTITIES[class.index()].renames.load(Relaxed)
-}
-
-/// The class from now on of a lock that got `class` when that had been `renames` times called by
-/// another place: that of the code at `place`, if code had given it its class that only passes
-/// locks on. Such a class is called by the first such `place`; locks of other places leave it.
+/// The class of a lock that has `class`, and that the code at `place` holds: that of `place`, if
+/// code has given it its class that only passes locks on.
 #[cold]
-pub(crate) fn settle(kind: &[u8], (class, renames): (Class, u32), place: usize, publish: fn(Class)) -> Class {
-    let identity = &IDENTITIES[class.index()];
-    let address = identity.address.load(Relaxed);
-    let passes = frames::passes(address as usize);
-    let is_as_it_was = identity.renames.load(Relaxed) == renames;
-    if class == Class::NONE || address == place as u64 || is_as_it_was && !passes {
-        return class;
-    }
-    if passes
-        && let Some(site) = site::locate(place)
-        && identity.address.compare_exchange(address, place as u64, Relaxed, Relaxed).is_ok()
-    {
-        identity.renames.fetch_add(1, Relaxed);
-        identity.name.set(site.path());
-        identity.site.store(site.place as u64, Relaxed);
-        publish(class);
+pub(crate) fn held(kind: &[u8], class: Class, place: usize, publish: fn(Class)) -> Class {
+    let address = IDENTITIES[class.index()].address.load(Relaxed) as usize;
+    if class == Class::NONE || address == place || !frames::passes(address) {
         return class;
     }
     match at(kind, place, false, publish) {
         Class::NONE => class,
-        other => {
-            identity.locks.fetch_sub(1, Relaxed);
-            publish(class);
-            other
-        }
+        other => other,
     }
 }
 
@@ -201,7 +181,7 @@ pub(crate) fn with_names() -> impl Iterator<Item = usize> {
 pub(crate) fn describe(index: usize, record: &ClassRecord) {
     let identity = &IDENTITIES[index];
     record.site.store(identity.site.load(Relaxed), Relaxed);
-    record.tally.locks.store(identity.locks.load(Relaxed), Relaxed);
+    record.tally.locks.fetch_max(identity.locks.load(Relaxed), Relaxed);
     record.kind.copy_from(&identity.kind);
     record.name.copy_from(&identity.name);
 }

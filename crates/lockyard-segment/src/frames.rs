@@ -12,16 +12,20 @@
 //! | `WALKS` | the same | they say how to come to the caller's frame |
 //! | `PASSES` | a lesson | a lock that was taken here was given back when the function had returned |
 //! | `ENDS` | a lesson | a lock that was taken here, or above, was given back before |
-//! | `SEVERAL` | initialisations | the function was called from two places |
+//! | `SEVERAL` | initialisations | the function was called by two functions |
 //!
 //! `PASSES` and `ENDS` stay: the first of both that is seen counts. Words are on their own and all
-//! stores Relaxed: a place that is not known yet counts as one that ends.
+//! stores Relaxed: a place that is not known yet counts as one that ends. Code that is unloaded
+//! leaves its places: other code there is mistaken for it.
 //!
 //! [`Lessons`]: crate::Lessons
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
-use crate::unwind::{self, Found, Step};
+use rustix::mm::{Advice, madvise};
+
+use crate::layout::PAGE;
+use crate::unwind::{self, Step};
 
 /// A call of a function of ours: what its first instruction finds, before anything is stored on the
 /// stack.
@@ -69,7 +73,7 @@ impl Call {
         let mut frame = self.first();
         for _ in 1..LEVELS {
             let found = entry(frame.at);
-            let Some(above) = found.filter(|entry| entry.passes()).and_then(|entry| frame.above_by(entry)) else {
+            let Some(above) = found.filter(|entry| entry.passes()).and_then(|entry| frame.above_by(entry, self)) else {
                 return (frame.at, found);
             };
             frame = above;
@@ -80,7 +84,15 @@ impl Call {
     /// The frames above, from that of the code that has called.
     pub(crate) fn frames(self) -> impl Iterator<Item = Frame> {
         let first = Some(self.first()).filter(|first| first.at != 0);
-        core::iter::successors(first, |frame| frame.above_by(entry(frame.at)?)).take(LEVELS)
+        core::iter::successors(first, move |frame| frame.above_by(entry(frame.at)?, self)).take(LEVELS)
+    }
+
+    /// Whether the stack on which it was made reaches up to `end`, as far as is asked. Tables may be
+    /// wrong, or say nothing of a change of the stack: what lies beyond its end may not be memory.
+    #[inline]
+    fn reaches(self, end: usize) -> bool {
+        let next = (self.top | (PAGE - 1)) + 1;
+        end <= next || end <= next + PAGE && is_memory(next)
     }
 
     #[inline]
@@ -117,13 +129,12 @@ impl Frame {
         (end > self.stack && end.is_multiple_of(size_of::<usize>())).then_some(end)
     }
 
-    /// That of its function's caller; `entry` is that of its place.
+    /// That of its function's caller; `entry` is that of its place, and `call` is under way.
     #[inline]
-    fn above_by(self, entry: &Entry) -> Option<Self> {
+    fn above_by(self, entry: &Entry, call: Call) -> Option<Self> {
         let step = entry.step()?;
-        // A table that is wrong is not followed far.
-        let end = self.end_by(step).filter(|end| end - self.stack <= NEAR)?;
-        // SAFETY: the frame ends there, on the stack of the calling thread.
+        let end = self.end_by(step).filter(|end| call.reaches(*end))?;
+        // SAFETY: the stack of the calling thread reaches that far.
         let word = |down: usize| unsafe { core::ptr::with_exposed_provenance::<usize>(end - down).read() };
         let at = word(size_of::<usize>());
         let frame = if step.saved == 0 { self.frame } else { word(step.saved) };
@@ -131,9 +142,23 @@ impl Frame {
     }
 }
 
-/// Bytes that a frame has at most of which the caller is looked for. Functions that pass on have
-/// small ones, and what is above is the C library's, at least, in every thread.
-const NEAR: usize = 1 << 11;
+/// Whether there is memory at `page`, which follows one of a stack: asked once, for a system call.
+#[cold]
+fn is_memory(page: usize) -> bool {
+    const YES: usize = 1;
+    const ROOM: usize = 256;
+    static ASKED: [AtomicUsize; ROOM] = [const { AtomicUsize::new(0) }; ROOM];
+    let asked = &ASKED[page / PAGE % ROOM];
+    let mut known = asked.load(Relaxed);
+    if known & !YES != page {
+        let place = core::ptr::with_exposed_provenance_mut(page);
+        // SAFETY: asks for no more than a read would do; where there is no memory it is refused.
+        let answer = unsafe { madvise(place, PAGE, Advice::LinuxPopulateRead) };
+        known = page | if answer.is_ok() { YES } else { 0 };
+        asked.store(known, Relaxed);
+    }
+    known & YES != 0
+}
 
 /// What is known of a place.
 struct Entry {
@@ -159,7 +184,7 @@ const SAVED: u32 = 26;
 const LENGTH: u64 = (1 << 14) - 1;
 const CALLER: u32 = 40;
 
-const ROOM: usize = 1 << 12;
+const ROOM: usize = 1 << 14;
 /// Entries that a place may have.
 const PROBES: usize = 8;
 
@@ -180,19 +205,15 @@ fn entry(at: usize) -> Option<&'static Entry> {
 }
 
 impl Entry {
-    /// The entry's word, once its tables were read, or else what that is so far.
+    /// The entry's word, once its tables were read.
     #[cold]
     fn read(&self) -> u64 {
-        let found = match unwind::step(self.at.load(Relaxed)) {
-            Found::Step(step) => {
-                let length = |bytes: usize, shift| (bytes as u64 / 8) << shift;
-                let by = if step.by_frame_pointer { BY_FRAME_POINTER } else { 0 };
-                KNOWN | WALKS | by | length(step.size, SIZE) | length(step.saved, SAVED)
-            }
-            Found::Nothing => KNOWN,
-            Found::Later => 0,
-        };
-        self.word.fetch_or(found, Relaxed) | found
+        let found = unwind::step(self.at.load(Relaxed)).map_or(0, |step| {
+            let length = |bytes: usize, shift| (bytes as u64 / 8) << shift;
+            let by = if step.by_frame_pointer { BY_FRAME_POINTER } else { 0 };
+            WALKS | by | length(step.size, SIZE) | length(step.saved, SAVED)
+        });
+        self.word.fetch_or(KNOWN | found, Relaxed) | KNOWN | found
     }
 
     #[inline]
@@ -221,6 +242,11 @@ impl Entry {
     }
 }
 
+/// Whether a lock was seen to end in the function of the code at `at`.
+pub(crate) fn ends(at: usize) -> bool {
+    entry(at).is_some_and(|entry| entry.word.load(Relaxed) & ENDS != 0)
+}
+
 /// Whether the function of the code at `at` passes on.
 pub(crate) fn passes(at: usize) -> bool {
     entry(at).is_some_and(Entry::passes)
@@ -237,7 +263,7 @@ pub(crate) fn pass(at: usize) {
 }
 
 /// A lock ends in the function of the code at `at`, unless it was seen to pass on.
-pub(crate) fn ends(at: usize) {
+pub(crate) fn end(at: usize) {
     mark(at, ENDS);
 }
 
@@ -256,19 +282,26 @@ pub(crate) fn tried(at: usize) {
     }
 }
 
-/// The function of the code at `at` was called from `caller`.
+/// The function of the code at `at` was called from `caller`, in a call that is under way.
 pub(crate) fn called(at: usize, caller: usize) {
+    /// Of the bits for the first caller, those for its function.
+    const FUNCTION: u32 = CALLER + 12;
     let Some(entry) = entry(at) else { return };
-    // Never 0: that is nobody.
-    let mark = ((caller as u64).wrapping_mul(GOLDEN) | (1 << CALLER)) & !((1 << CALLER) - 1);
-    let _ = entry.word.fetch_update(Relaxed, Relaxed, |word| match word & !((1 << CALLER) - 1) {
-        0 => Some(word | mark),
-        known if known == mark => None,
+    let word = entry.word.load(Relaxed);
+    let bits = |value: usize, shift: u32| ((value as u64).wrapping_mul(GOLDEN) >> 52 | 1) << shift;
+    let place = |word: u64| word & (0xfff << CALLER);
+    if word & SEVERAL != 0 || place(word) == bits(caller, CALLER) {
+        return;
+    }
+    let function = bits(unwind::function(caller).unwrap_or(caller), FUNCTION);
+    let _ = entry.word.fetch_update(Relaxed, Relaxed, |word| match word & (0xfff << FUNCTION) {
+        0 => Some(word | function | bits(caller, CALLER)),
+        known if known == function => None,
         _ => Some(word | SEVERAL),
     });
 }
 
-/// Whether the function of the code at `at` was called from several places.
+/// Whether the function of the code at `at` was called by several functions.
 pub(crate) fn is_called_from_several(at: usize) -> bool {
     entry(at).is_some_and(|entry| entry.word.load(Relaxed) & SEVERAL != 0)
 }

@@ -48,6 +48,7 @@ use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 
 use crate::callers::{self, Caller};
+use crate::classes::Class;
 use crate::histogram::bucket;
 use crate::layout::{DEPTH, HELD, Held, MADE, ThreadPage, state};
 use crate::process;
@@ -136,13 +137,16 @@ pub(crate) fn note(page: &ThreadPage, caller: Caller, lock: usize, since: Option
     put(page, &page.held[depth as usize], notes & !DEPTH | depth, (caller, lock, since));
 }
 
-/// The hold of `lock` is of `caller`, which was not known when it was noted.
-pub(crate) fn rename(page: &ThreadPage, lock: usize, caller: Caller) {
-    let of = |held: &&Held| held.lock.load(Relaxed) == lock as u64;
-    if let Some(held) = page.held[..page.depth()].iter().rev().find(of) {
-        let is_shared = Caller::from_raw(held.caller.load(Relaxed)).is_some_and(Caller::is_shared);
-        held.caller.store(if is_shared { caller.shared() } else { caller }.raw(), Relaxed);
-    }
+/// The holds of `lock`, noted as of the class `noted`, are of `is`. How many there are.
+pub(crate) fn rename(page: &ThreadPage, lock: usize, (noted, is): (Class, Caller)) -> u64 {
+    let holds = page.held[..page.depth()].iter().filter(|held| held.lock.load(Relaxed) == lock as u64);
+    holds.fold(0, |count, held| {
+        let known = Caller::from_raw(held.caller.load(Relaxed)).filter(|known| known.class() == noted);
+        known.map_or(count, |known| {
+            held.caller.store(if known.is_shared() { is.shared() } else { is }.raw(), Relaxed);
+            count + 1
+        })
+    })
 }
 
 /// Writes the note that is the next after `notes`, and is `held`.

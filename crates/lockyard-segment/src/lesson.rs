@@ -17,7 +17,7 @@
 
 use core::cell::Cell;
 
-use crate::frames::{self, Call, LEVELS};
+use crate::frames::{self, Call, Frame, LEVELS};
 use crate::unwind;
 
 /// What a thread has noted of some lock calls until the locks are given back. All-zero: nothing.
@@ -39,6 +39,14 @@ struct Lesson {
 struct Seen {
     at: usize,
     end: usize,
+    /// Where its function begins.
+    function: usize,
+}
+
+impl Seen {
+    fn new(frame: Frame) -> Option<Self> {
+        Some(Self { at: frame.at, end: frame.end()?, function: unwind::function(frame.at)? })
+    }
 }
 
 /// Releases of other locks before the end of a lesson: the lock may be given back by another
@@ -48,6 +56,11 @@ const PATIENCE: u32 = 1000;
 impl Lessons {
     fn of(&self, lock: usize) -> Option<&Lesson> {
         self.0.iter().find(|lesson| lesson.lock.get() == lock)
+    }
+
+    /// Nothing is noted any more: in the child of a fork acquisitions are counted elsewhere.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|lesson| lesson.lock.set(0));
     }
 
     /// Whether a lock is noted.
@@ -86,13 +99,28 @@ impl Lessons {
 
 impl Lesson {
     fn begin(&self, lock: usize, call: Call) {
-        let mut frames = call.frames();
-        for seen in &self.seen {
-            let next = frames.next().and_then(|frame| Some(Seen { at: frame.at, end: frame.end()? }));
-            seen.set(next.unwrap_or_default());
+        self.seen.iter().for_each(|seen| seen.set(Seen::default()));
+        let mut is_last = false;
+        for (seen, frame) in self.seen.iter().zip(call.frames()) {
+            let Some(frame) = Seen::new(frame) else { break };
+            seen.set(frame);
+            // One more tells whether that function has returned.
+            if is_last {
+                break;
+            }
+            is_last = frames::ends(frame.at);
         }
         self.others.set(0);
         self.lock.set(lock);
+    }
+
+    fn seen(&self) -> impl Iterator<Item = Seen> {
+        self.seen.iter().map(Cell::get).take_while(|seen| seen.at != 0)
+    }
+
+    /// The lowest place that is not known to pass on.
+    fn place(&self) -> Option<usize> {
+        self.seen().map(|seen| seen.at).find(|at| !frames::passes(*at))
     }
 
     fn goes_on(&self) {
@@ -103,30 +131,31 @@ impl Lesson {
     }
 
     fn give_up(&self) {
-        frames::tried(self.seen[0].get().at);
+        self.place().map(frames::tried);
         self.lock.set(0);
     }
 
     fn end(&self, call: Call) -> Option<(usize, usize)> {
         self.lock.set(0);
-        let lowest = self.seen[0].get().at;
-        let seen = || self.seen.iter().map(Cell::get).take_while(|seen| seen.at != 0);
-        let is_in = |frame: frames::Frame| {
-            let (end, function) = (frame.end()?, unwind::function(frame.at)?);
-            let level = seen().position(|seen| seen.end == end && unwind::function(seen.at) == Some(function))?;
+        let is_in = |frame: Frame| {
+            let above = Seen::new(frame)?;
+            let same = |seen: Seen| (seen.end, seen.function) == (above.end, above.function);
+            let level = self.seen().position(same)?;
             // The same call: the function that it called has not returned, and is not there because
             // it jumped to the one that gives the lock back.
-            let is_same = self.seen[level].get().at == frame.at;
+            let is_same = self.seen[level].get().at == above.at;
             Some(level - usize::from(is_same && level > 0))
         };
         match call.frames().find_map(is_in) {
             Some(level) => {
-                seen().take(level).for_each(|seen| frames::pass(seen.at));
-                seen().skip(level).take(1).for_each(|seen| frames::ends(seen.at));
+                self.seen().take(level).for_each(|seen| frames::pass(seen.at));
+                self.seen().skip(level).take(1).for_each(|seen| frames::end(seen.at));
             }
-            None => frames::tried(lowest),
+            None => {
+                self.place().map(frames::tried);
+            }
         }
-        let place = seen().find(|seen| !frames::passes(seen.at)).map(|seen| seen.at)?;
-        frames::is_settled(place).then_some((lowest, place))
+        let place = self.place().filter(|place| frames::is_settled(*place))?;
+        Some((self.seen[0].get().at, place))
     }
 }

@@ -136,8 +136,8 @@ pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
     Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, class_awaited,
-    class_held, contended, contended_by, joined, page, page_so_far, refused, released, released_on, releasing,
-    releasing_on, renames,
+    class_held, contended, contended_by, joined, moves, page, page_so_far, refused, released, released_on, releasing,
+    releasing_on,
 };
 pub use untold::Refused;
 pub use writer::{Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

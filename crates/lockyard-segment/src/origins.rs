@@ -15,15 +15,17 @@ struct Origin {
     caller: AtomicUsize,
 }
 
-const ROOM: usize = 1 << 13;
+const ROOM: usize = 1 << 14;
 /// Entries that a lock may have.
 const PROBES: usize = 8;
 
 static ORIGINS: [Origin; ROOM] = [const { Origin { lock: AtomicUsize::new(0), caller: AtomicUsize::new(0) } }; ROOM];
 
 fn probes(lock: usize) -> impl Iterator<Item = &'static Origin> {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    let first = ((lock as u64).wrapping_mul(GOLDEN) >> (u64::BITS - ROOM.ilog2())) as usize;
+    // Locks lie at regular distances, of which no factor alone makes random ones.
+    const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
+    let mixed = (lock ^ lock >> 15) as u64;
+    let first = (mixed.wrapping_mul(FACTOR) >> (u64::BITS - ROOM.ilog2())) as usize;
     (0..PROBES).map(move |probe| &ORIGINS[(first + probe) % ROOM])
 }
 
@@ -34,8 +36,8 @@ pub fn note(lock: usize, call: Call) -> usize {
     let mut above = call.frames().skip_while(|frame| frame.at != place).skip(1);
     let Some(caller) = above.next().map(|frame| frame.at) else { return place };
     frames::called(place, caller);
-    let of = |known: usize| probes(lock).find(|origin| origin.lock.load(Relaxed) == known);
-    if let Some(origin) = of(lock).or_else(|| of(0)).or_else(|| probes(lock).next()) {
+    let free = || probes(lock).find(|origin| origin.lock.load(Relaxed) == 0);
+    if let Some(origin) = of(lock).or_else(free).or_else(|| probes(lock).next()) {
         // A thread that finds the one without the other calls the lock by another place.
         origin.lock.store(0, Relaxed);
         origin.caller.store(caller, Release);
@@ -44,14 +46,18 @@ pub fn note(lock: usize, call: Call) -> usize {
     place
 }
 
-/// The caller of the code that initialised the lock at `lock`, if a call did: once.
-pub(crate) fn take(lock: usize) -> Option<usize> {
-    let origin = probes(lock).find(|origin| origin.lock.load(Acquire) == lock)?;
-    let caller = origin.caller.load(Acquire);
-    origin.lock.compare_exchange(lock, 0, Relaxed, Relaxed).is_ok().then_some(caller)
+fn of(lock: usize) -> Option<&'static Origin> {
+    probes(lock).find(|origin| origin.lock.load(Acquire) == lock)
 }
 
-/// The lock at `lock` is destroyed.
+/// The caller of the code that initialised the lock at `lock`, if a call did.
+pub(crate) fn caller(lock: usize) -> Option<usize> {
+    of(lock).map(|origin| origin.caller.load(Acquire))
+}
+
+/// Nothing more is to be learnt of the lock at `lock`, or it is destroyed.
 pub fn forget(lock: usize) {
-    take(lock);
+    if let Some(origin) = of(lock) {
+        let _ = origin.lock.compare_exchange(lock, 0, Relaxed, Relaxed);
+    }
 }

@@ -52,35 +52,37 @@ pub fn class_awaited(kind: &[u8], address: usize) -> Class {
     classes::at(kind, address, true, writer::publish_class)
 }
 
-/// How often `class` was called by another place so far: for [`class_held`].
-pub fn renames(class: Class) -> u32 {
-    classes::renames(class)
+/// The class of the lock of `kind` at `lock`, which has `class`, and which the calling thread holds
+/// for the code at `place`, by a call that returns to `at`. Another one if code has given it its
+/// class that only passes locks on: that of `place`, or of the code that asked for its
+/// initialisation. Where the lock gets it, [`moves`] is to be called.
+#[cold]
+pub fn class_held(kind: &[u8], class: Class, lock: usize, (at, place): (usize, usize)) -> Class {
+    let origin = origins::caller(lock);
+    if origin.is_some() && at != place {
+        classes::passes_if_called_from_several(class);
+    }
+    classes::held(kind, class, origin.unwrap_or(place), writer::publish_class)
 }
 
-/// The class from now on of the lock of `kind` at `lock`, which the calling thread holds for the
-/// code at `place`, by a call that returns to `at`. It got its `class` when that had been so many
-/// times called by another place ([`renames`]). If code that only passes locks on gave it that, its
-/// class is that of `place`, or of the code that asked for its initialisation.
+/// The calling thread has given the lock at `lock`, which it holds, its class for good, in place of
+/// `noted`. Its hold is that of `is`.
 #[cold]
-pub fn class_held(kind: &[u8], class: (Class, u32), lock: usize, (at, place): (usize, usize)) -> Class {
-    let origin = origins::take(lock);
-    if origin.is_some() && at != place {
-        classes::passes_if_called_from_several(class.0);
+pub fn moves(lock: usize, noted: Class, is: Caller) {
+    origins::forget(lock);
+    if let Some(page) = mine_so_far() {
+        let holds = rename(page, lock, (noted, is));
+        let before = &page.acquired[Caller::from(noted).counter()];
+        before.store(before.load(Relaxed).saturating_sub(holds), Relaxed);
+        add(&page.acquired[is.counter()], holds);
     }
-    let settled = classes::settle(kind, class, origin.unwrap_or(place), writer::publish_class);
-    let (class, new) = (Caller::new(class.0, at), Caller::new(settled, place));
-    if at != place {
-        callers::describe_as(class, place);
+    if noted != is.class() {
+        let left = classes::left(noted);
+        if let Some(tally) = tally(noted) {
+            tally.locks.store(left, Relaxed);
+        }
+        joined(is.class());
     }
-    if let Some(page) = mine_so_far().filter(|_| class.raw() != new.raw()) {
-        page.acquired[class.counter()].fetch_sub(1, Relaxed);
-        add(&page.acquired[new.counter()], 1);
-        rename(page, lock, new);
-    }
-    if settled != class.class() {
-        joined(settled);
-    }
-    settled
 }
 
 /// A lock has got `class`, and keeps it.

@@ -30,7 +30,7 @@ use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSE
 use crate::process;
 pub(crate) use crate::real::{real, real_pages};
 use crate::untold::{self, Refused};
-use crate::{exec, real, site, unwind};
+use crate::{exec, real, site};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -270,7 +270,6 @@ impl Drop for Parents {
 /// A caller that has kept a [`page`](crate::page) forgets it before it drops the result. A signal
 /// handler in between finds no segment to keep a page of, and the page kept is still there.
 pub fn after_fork_in_child() -> Parents {
-    unwind::after_fork_in_child();
     let parents = Parents(BASE.load(Relaxed));
     if !parents.0.is_null() {
         threads::take_back();
