@@ -15,7 +15,7 @@ use lockyard::history::rwsem::policy;
 
 use crate::cli::RunArgs;
 use crate::failure::{Failure, plain};
-use crate::{elf, suggest, unseen};
+use crate::{elf, own_locks, suggest, unseen};
 
 const LIBRARY: &str = "liblockyard_preload.so";
 
@@ -68,7 +68,7 @@ impl Launch {
         };
         let mut environment = locks.map_or(Ok(Vec::new()), chosen)?;
         let by_itself =
-            purpose == Purpose::Watch && elf::file_of(program).is_some_and(|file| unseen::tells_by_itself(&file));
+            purpose == Purpose::Watch && elf::file_of(program).is_some_and(|file| own_locks::tells_by_itself(&file));
         let library = if by_itself { None } else { library()? };
         if let Some(preloaded) = &library
             && let Some((file, why)) = elf::ignores(program, preloaded)

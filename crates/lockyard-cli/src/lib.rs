@@ -59,6 +59,7 @@ mod neighbours;
 mod observe;
 mod options;
 mod output;
+mod own_locks;
 mod predict;
 mod proc;
 mod programs;
@@ -82,6 +83,7 @@ mod timeline;
 mod top;
 mod torture;
 mod unseen;
+mod untimed;
 mod values;
 mod versus;
 

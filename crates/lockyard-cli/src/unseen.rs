@@ -16,49 +16,28 @@
 //! Before the reason: processes that go on, and a signal that ended it. After it: the time in
 //! futex calls.
 
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
 use lockyard_segment::layout::LENGTH;
-use lockyard_segment::{self as segment, CHOSEN, Reader, Sample};
+use lockyard_segment::{CHOSEN, Reader, Sample};
 use rustix::fs::{Access, access, statvfs};
 use rustix::io::Errno;
 use rustix::process::{Resource, Signal, getrlimit};
 
 use crate::failure::{Failure, plain};
 use crate::follow::Known;
+use crate::own_locks::{own_locks, tells_by_itself};
 use crate::report::numbers;
 use crate::session;
+use crate::untimed::{NOT_TIMED, none_taken};
 use crate::{chosen, elf};
 
-/// How much of a file is searched.
-const MOST: u64 = 256 << 20;
 /// Where processes tell of their locks.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// The room that the first page of a segment needs there, and some more.
 const LEAST_ROOM: u64 = 64 << 10;
-
-/// The lock families that a program can bring along: a text that it has in its file, what its locks
-/// are, and the way in.
-const OWN_LOCKS: [(&[u8], &str, &str); 6] = [
-    (
-        b"/library/std/src/",
-        "is a Rust program, whose std and parking_lot locks are not pthread's",
-        "Lockyard's locks with the crate lockyard-stat are seen, and `perf record -e syscalls:sys_enter_futex -g` shows where it waits",
-    ),
-    (
-        b"Py_BytesMain",
-        "is a Python interpreter, whose global lock is a condition variable",
-        "`py-spy record --gil` shows who holds it",
-    ),
-    (b"\xff Go buildinf:", "is a Go program, whose locks are Go's", "use Go's mutex and block profiles"),
-    (b"N4absl5Mutex", "has abseil's mutexes, which are not pthread's", "link it with liblockyard"),
-    (b"N5folly11SharedMutex", "has folly's mutexes, which are not pthread's", "link it with liblockyard"),
-    (b"Java_java_lang", "is a Java virtual machine, whose monitors are its own", "use Java Flight Recorder"),
-];
 
 /// Whether nothing was seen: no thread has come to a lock that tells of itself.
 pub(crate) fn is_unseen(sample: Option<&Sample>) -> bool {
@@ -193,7 +172,7 @@ impl Unseen<'_> {
         }
         if self.known.programs.iter().any(|program| tells_by_itself(program)) {
             return match self.sample {
-                Some(_) => format!("{until_then}it told of its Lockyard locks by itself, and took none"),
+                Some(sample) => format!("{until_then}it told of its Lockyard locks by itself: {}", none_taken(sample)),
                 None => {
                     "it tells of its Lockyard locks by itself, and has not: it ended before main, /dev/shm cannot be written, or LOCKYARD_STAT was taken out of its environment"
                         .to_owned()
@@ -208,13 +187,7 @@ impl Unseen<'_> {
                 .to_owned();
         }
         let Some(sample) = self.sample else { return self.not_known() };
-        killed.unwrap_or_else(|| {
-            let waits = match sample.event("sem_slowpath") {
-                0 => String::new(),
-                waits => format!(" ({} for semaphores)", numbers::count(waits as usize, "wait")),
-            };
-            format!("it took no mutex, rwlock or spinlock; {NOT_TIMED} are not timed{waits}")
-        })
+        killed.unwrap_or_else(|| none_taken(sample))
     }
 
     /// Nothing came from it, not even why: all that it may be.
@@ -236,9 +209,6 @@ impl Unseen<'_> {
         )
     }
 }
-
-/// What a report never has times of.
-pub(crate) const NOT_TIMED: &str = "semaphores, barriers and condition variables";
 
 /// The objects of `sample` that stayed the C library's, by their kinds.
 fn left_to_glibc(sample: &Sample) -> Option<String> {
@@ -282,12 +252,6 @@ fn left_out(name: &str, program: &Path, why: &str) -> String {
     format!("{name} {why}: LD_PRELOAD has no effect on it; {help}")
 }
 
-fn own_locks(program: &Path) -> Option<String> {
-    let bytes = contents(program);
-    let (_, what, way) = OWN_LOCKS.iter().find(|(text, ..)| holds(&bytes, text))?;
-    Some(format!("'{}' {what}; {way}", program.display()))
-}
-
 /// What a process waits for beside the locks that were seen, `seen` of its threads' time: what
 /// `known` tells of it, if that is worth a word.
 pub(crate) fn beside(known: &Known, seen: f64) -> Option<String> {
@@ -306,40 +270,9 @@ pub(crate) fn beside(known: &Known, seen: f64) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Whether lockyard-stat or liblockyard is in the file of `program`, which tells of its locks by
-/// itself.
-pub(crate) fn tells_by_itself(program: &Path) -> bool {
-    let bytes = contents(program);
-    bytes.iter().enumerate().any(|(at, byte)| *byte == b'l' && segment::tells(&bytes[at..]))
-}
-
-fn contents(program: &Path) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // What cannot be read says nothing.
-    let _ = File::open(program).map(|file| file.take(MOST).read_to_end(&mut bytes));
-    bytes
-}
-
-fn holds(mut bytes: &[u8], text: &[u8]) -> bool {
-    let Some((&first, rest)) = text.split_first() else { return true };
-    while let Some(at) = bytes.iter().position(|byte| *byte == first) {
-        bytes = &bytes[at + 1..];
-        if bytes.starts_with(rest) {
-            return true;
-        }
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_are_found_wherever_they_are() {
-        assert!(holds(b"aab", b"ab") && holds(b"ab", b"ab") && holds(b"x", b""));
-        assert!(!holds(b"aa", b"ab") && !holds(b"", b"a"));
-    }
 
     #[test]
     fn a_rust_program_is_known_by_its_file() {
@@ -375,6 +308,22 @@ mod tests {
         let robust = Sample { fallbacks: vec![("robust".to_owned(), 2)], ..Sample::default() };
         assert!(of(Some(&robust), true).contains("but what stays the C library's (2 robust)"));
     }
+
+    /// It was said to take none.
+    #[test]
+    fn semaphores_of_a_program_that_tells_by_itself_are_told() {
+        let file = std::env::temp_dir().join(format!("lockyard-tells.{}", std::process::id()));
+        std::fs::write(&file, lockyard_segment::TELLS_BYTES).expect("a file");
+        let mut known = Known::default();
+        known.programs.push(file.clone());
+        let events = vec![("sem_slowpath".to_owned(), 193)];
+        let sample = Sample { threads: 4, events, ..Sample::default() };
+        let why = Unseen { sample: Some(&sample), known: &known, status: None, preloaded: false }.why();
+        std::fs::remove_file(&file).expect("it is there");
+        let begin = "it told of its Lockyard locks by itself: it took no mutex, rwlock or spinlock; ";
+        assert!(why.starts_with(begin) && why.contains("not timed (193 waits for semaphores)"), "{why}");
+    }
+
     #[test]
     fn what_is_seen_of_it_besides_is_told_with_the_reason() {
         let sample = Sample { threads: 2, events: vec![("sem_slowpath".to_owned(), 3)], ..Sample::default() };

@@ -10,11 +10,12 @@
 //! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
 //! | most of the waiting is that of readers | write less often, or publish a copy |
 //! | [one section, or those of all its locks, limits the program](limit) | split what it protects |
-//! | threads are more than twice the CPUs | fewer threads |
-//! | anything else | take it less often, or split what it protects |
+//! | a [`SHORT`] section, and busy threads are more than twice the CPUs | fewer threads |
+//! | anything else | take it less often, do less inside, or split what it protects |
 
 use lockyard_segment::Sample;
 use lockyard_segment::histogram;
+use lockyard_segment::layout::OUTER;
 use lockyard_segment::sample::{CallerSample, ClassSample, Counts};
 
 use super::facts::{Facts, LONG, called, holders, percent, standing};
@@ -22,6 +23,8 @@ use super::numbers;
 
 /// A hold that is not a short section, in nanoseconds.
 const SLOW: u64 = 1_000_000;
+/// A section that a thread rarely loses its CPU in, if it does not wait for anything in it.
+const SHORT: f64 = 50_000.0;
 /// Holds of a distribution whose mean says little.
 const FEW: u64 = 16;
 /// A lock that is held for this share of the time is what the program waits for.
@@ -133,7 +136,10 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     if let Some(said) = limit(&holds, facts.share(class.lost_ns()), counts.locks) {
         return said;
     }
-    if facts.sample.threads as usize > 2 * facts.cpus && holds.count > 0 {
+    let (is_known, is_short) = (holds.count > 0, holds.average < SHORT);
+    // Where CPUs idle, no thread waits for one.
+    let busy = facts.busy_seconds().is_none_or(|busy| 2.0 * busy >= facts.cpus as f64 * facts.sample.seconds);
+    if facts.sample.threads as usize > 2 * facts.cpus && is_known && is_short && busy {
         return format!(
             "Its section is short ({}), and {}: fewer threads would lose less.",
             numbers::time(holds.average),
@@ -145,7 +151,11 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
         "lockyard" | "liblockyard" => "",
         _ => "; `lockyard compare -- PROGRAM` tries other locks",
     };
-    format!("Take it less often, or split what it protects{tries}.")
+    let inside = match is_known && !is_short {
+        true => format!(", do less inside ({} on average)", numbers::time(holds.average)),
+        false => String::new(),
+    };
+    format!("Take it less often{inside}, or split what it protects{tries}.")
 }
 
 fn readers_wait(class: &ClassSample) -> u64 {
@@ -166,8 +176,10 @@ fn elsewhere(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Optio
     }
     let waits = |inner: &ClassSample| class.within.iter().filter(|within| within.is_for(inner)).collect::<Vec<_>>();
     let time = |inner: &ClassSample| waits(inner).iter().map(|within| within.ns).sum::<u64>();
-    // For one that is not seen to cost what they waited there is nothing to look at.
-    let is_seen = |inner: &&ClassSample| 2 * inner.lost_ns() >= time(inner) && !std::ptr::eq(*inner, class);
+    // For one that is not seen to cost what they waited there is nothing to look at. A wait counts
+    // for each lock that its thread held, up to so many, and at a wait of its own once.
+    let most = |inner: &ClassSample| inner.lost_ns().saturating_mul(OUTER as u64);
+    let is_seen = |inner: &&ClassSample| 2 * most(inner) >= time(inner) && !std::ptr::eq(*inner, class);
     let inner = facts.sample.classes.iter().max_by_key(|inner| time(inner)).filter(is_seen)?;
     let within = waits(inner).into_iter().max_by_key(|within| within.ns)?;
     let from = holders(inner)
@@ -186,7 +198,8 @@ fn slow(holds: &Holds<'_>, counts: &Counts, readers_wait: u64) -> Option<String>
     // A section that everybody has, and that is short as a rule, is not slow because some threads
     // lost their CPU in it.
     let all: u64 = holds.callers.iter().map(|caller| caller.holds).sum();
-    let usual = 10 * top.holds >= 9 * all && (1..SLOW).contains(&counts.hold(0.5));
+    // Which of few holds were timed is chance.
+    let usual = !holds.few && 10 * top.holds >= 9 * all && (1..SLOW).contains(&counts.hold(0.5));
     if usual || top.hold_ns / top.holds.max(1) < SLOW {
         return None;
     }
@@ -274,142 +287,4 @@ fn limit(holds: &Holds<'_>, lost: f64, locks: u64) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use lockyard_segment::histogram::bucket;
-    use lockyard_segment::sample::{Place, Waiting, Within};
-
-    use super::*;
-    use crate::follow::Known;
-    use crate::symbols::Symbols;
-
-    /// The advice on `class` of a program of 16 threads on 2 CPUs, after two seconds.
-    fn said(class: ClassSample) -> String {
-        said_of(vec![class])
-    }
-
-    /// The same on the first of `classes`.
-    fn said_of(classes: Vec<ClassSample>) -> String {
-        let sample = Sample { classes, seconds: 2.0, threads: 16, ..Sample::default() };
-        let (symbols, known, thread_time) = (Symbols::default(), Known::default(), Duration::from_secs(32));
-        let symbols = &symbols;
-        let facts = Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols, known: &known };
-        advice(&facts, &sample.classes[0])
-    }
-
-    #[test]
-    fn a_wait_for_a_lock_that_nobody_is_seen_to_hold_is_not_blamed_on_a_thread() {
-        let held_by = |holder| {
-            let waiting = Waiting { threads: 1, longest_ns: 2 * LONG, sum_ns: 2 * LONG, holder };
-            said(ClassSample { waiting, ..ClassSample::default() })
-        };
-        assert!(held_by(7).starts_with("Look at what that thread does"));
-        assert!(held_by(0).starts_with("No thread is seen to hold it"));
-    }
-
-    /// What a program counted one thread of which slept for 30 ms under the lock, once; `awaited`
-    /// is the time of the holds for which others waited.
-    fn held_once(awaited: u64, waits: u64, wait: u64) -> ClassSample {
-        let mut counts =
-            Counts { acquired: 27_856, contended: waits, wait_ns: waits * wait, wait_max: wait, ..Counts::default() };
-        (counts.holds[bucket(250)], counts.waits[bucket(wait)]) = (430, waits);
-        (counts.hold_ns, counts.hold_max) = (1_256_241, 30_090_434);
-        let caller = CallerSample {
-            waits,
-            wait_ns: counts.wait_ns,
-            wait_max: wait,
-            holds: 180,
-            hold_ns: awaited,
-            hold_max: 30_090_434,
-            holder: 16_203,
-            name: "w7".to_owned(),
-            ..CallerSample::default()
-        };
-        ClassSample { kind: "mutex".to_owned(), counts, callers: vec![caller], ..ClassSample::default() }
-    }
-
-    /// A section that sleeps once in two hundred times was told to be one of 41 µs on average.
-    #[test]
-    fn long_holds_of_a_section_that_is_short_as_a_rule_are_what_is_looked_at() {
-        let mut class = held_once(650_000_000, 339, 17_100_000);
-        class.callers[0].holds = 15_512;
-        class.counts.wait_max = 58_200_000;
-        let text = said(class);
-        assert!(text.contains("behind long holds of up to 30.1 ms, of a section that lasts 256 ns"), "{text}");
-        // All of them are as long.
-        let mut class = held_once(650_000_000, 15_000, 300_000);
-        (class.counts.holds[bucket(250)], class.counts.holds[bucket(40_000)]) = (0, 430);
-        class.callers[0].holds = 15_512;
-        assert!(said(class).contains("goes no faster than that section"));
-    }
-
-    #[test]
-    fn one_long_hold_behind_which_most_was_waited_is_what_is_looked_at() {
-        let text = said(held_once(31_555_534, 17, 29_000_000));
-        let end = "Most of that was waited behind one hold of 30.1 ms, \
-                   of a section that lasts 256 ns as a rule: look at \
-                   what thread 16203 \"w7\" did there for so long; \
-                   if nothing there is slow, it had lost its CPU (16 threads share 2 CPUs).";
-        assert!(text.ends_with(end), "{text}");
-        let few = said(held_once(200_000_000, 60, 20_000_000));
-        assert!(few.contains("behind a few holds of up to 30.1 ms, of a section"), "{few}");
-    }
-
-    /// Holders that lose their CPU are many, and threads that wait for each other's short sections
-    /// do not wait for a long one.
-    #[test]
-    fn one_long_hold_of_many_or_with_short_waits_is_not_what_is_looked_at() {
-        let many = said(held_once(7_000_000_000, 544, 21_000_000));
-        assert!(many.contains("waited behind long holds of up to 30.1 ms"), "{many}");
-        let short = said(held_once(31_555_534, 10_000, 60_000));
-        assert!(!short.contains("behind"), "{short}");
-    }
-
-    /// The last long wait of a holder was the one that was told of: also where all others were for
-    /// another lock, and where that one cost nothing in what is shown.
-    #[test]
-    fn the_lock_for_which_holders_waited_longest_is_named_if_it_is_seen_to_cost_that() {
-        let class = |name: &str, wait_ns| {
-            let counts = Counts { wait_ns, ..Counts::default() };
-            ClassSample { kind: "mutex".to_owned(), name: name.to_owned(), counts, ..ClassSample::default() }
-        };
-        let said = |often_lost| {
-            let within = |name: &str, ns| {
-                let (kind, name) = ("mutex".to_owned(), name.to_owned());
-                Within { ns, kind, name, site: 0, place: Place::default() }
-            };
-            let caller = CallerSample { holds: 300, hold_ns: 1_000_000_000, ..CallerSample::default() };
-            let outer = ClassSample {
-                callers: vec![caller],
-                within: vec![within("often", 500_000_000), within("last", 8_000_000), within("often", 444_000_000)],
-                ..class("outer", 4_000_000_000)
-            };
-            said_of(vec![outer, class("last", 8_000_000), class("often", often_lost)])
-        };
-        assert!(said(944_000_000).starts_with("Its holders wait meanwhile for mutex often in "));
-        let unseen = said(0);
-        assert!(!unseen.contains("Its holders wait"), "{unseen}");
-    }
-
-    #[test]
-    fn many_locks_are_not_said_to_be_one_that_limits_the_program() {
-        let holds = |busy| Holds { callers: Vec::new(), few: false, count: 100, average: 52_600.0, busy };
-        let one = limit(&holds(0.9), 0.0, 1).unwrap();
-        assert!(
-            one.starts_with("It is held 90.0 % of the time, 52.6 µs on average, and threads queue for it"),
-            "{one}"
-        );
-        assert_eq!(limit(&holds(0.9), 0.0, 0), Some(one), "not known");
-        assert!(limit(&holds(0.1), QUEUED, 1).is_some());
-        // A thousand locks that are held for 7 s in a second; threads wait half of their time.
-        assert_eq!(limit(&holds(7.0), 0.5, 1_000), None);
-        let twelve = limit(&holds(9.0), 0.5, 12).unwrap();
-        assert!(
-            twelve.starts_with("Its 12 locks are held 75.0 % of the time on average, each time 52.6 µs"),
-            "{twelve}"
-        );
-        assert!(!twelve.contains("no faster"), "{twelve}");
-        assert_eq!(limit(&Holds { count: 0, ..holds(9.0) }, 0.5, 1), None);
-    }
-}
+mod tests;

@@ -38,6 +38,12 @@ impl Facts<'_> {
         ns as f64 / whole as f64
     }
 
+    /// How long its threads were on CPUs, all together, in seconds. `None`: not known.
+    pub(super) fn busy_seconds(&self) -> Option<f64> {
+        let (cpu, all) = (self.known.cpu_time.as_secs_f64(), self.known.thread_time.as_secs_f64());
+        (cpu > 0.0 && all > 0.0).then(|| self.thread_time.as_secs_f64() * (cpu / all).min(1.0))
+    }
+
     /// The class as people know it.
     pub(crate) fn label(&self, class: &ClassSample) -> String {
         let kind = if class.kind.is_empty() { "other locks" } else { &class.kind };

@@ -25,6 +25,7 @@ use crate::chosen;
 use crate::deadlock::{self, Link};
 use crate::session;
 use crate::unseen;
+use crate::untimed::{NOT_TIMED, semaphore_waits};
 
 /// The sentence. Before it: which processes go on, of which it tells only what was so far, and why
 /// others told nothing.
@@ -68,7 +69,7 @@ fn sentence(facts: &Facts<'_>) -> String {
             let beside = beside();
             return format!(
                 "No lock that is counted was taken in this time; {} are not timed.{not_seen}{beside}",
-                unseen::NOT_TIMED
+                NOT_TIMED
             );
         }
         let (whole, beside) = (numbers::time(facts.thread_time.as_nanos() as f64), beside() + &rarely(facts));
@@ -126,10 +127,9 @@ fn not_seen(sample: &Sample) -> String {
     let left: u64 = objects.map(|(_, count)| count).sum();
     let rest = match (left, uncounted(sample)) {
         // Semaphores count events, and no times.
-        (0, None) => match sample.event("sem_slowpath") {
-            0 => String::new(),
-            waits => format!(" Not seen: the time of {} for semaphores.", numbers::count(waits as usize, "wait")),
-        },
+        (0, None) => {
+            semaphore_waits(sample).map_or_else(String::new, |waits| format!(" Not seen: the time of {waits}."))
+        }
         (0, Some(threads)) => format!(" Not seen: {threads}."),
         (left, _) => format!(" Not seen: {} left to the C library.", numbers::count(left as usize, "object")),
     };
@@ -152,12 +152,11 @@ pub(crate) fn uncounted(sample: &Sample) -> Option<String> {
 /// What is said where threads used their CPUs, and came to few locks: that may be work, or spinning
 /// at locks of their own.
 fn rarely(facts: &Facts<'_>) -> String {
-    let (cpu, all) = (facts.known.cpu_time.as_secs_f64(), facts.known.thread_time.as_secs_f64());
-    let busy = facts.thread_time.as_secs_f64() * (cpu / all.max(1e-9)).min(1.0);
+    let Some(busy) = facts.busy_seconds() else { return String::new() };
     let acquired = facts.sample.acquired();
     // One thread at a time spins at nothing.
     let several = facts.thread_time.as_secs_f64() >= 1.5 * facts.sample.seconds;
-    if !several || cpu < RARELY * all || acquired as f64 >= FEW_A_SECOND * busy {
+    if !several || busy < RARELY * facts.thread_time.as_secs_f64() || acquired as f64 >= FEW_A_SECOND * busy {
         return String::new();
     }
     format!(
