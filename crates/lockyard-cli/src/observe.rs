@@ -122,7 +122,7 @@ impl Observation {
                 return Err(unseen_process(&first, &teller.known));
             }
             // At once: threads go on.
-            let stacks = if stacks { stacks::told(&first, process)? } else { String::new() };
+            let stacks = if stacks { stacks::told(&first, process, &teller.symbols)? } else { String::new() };
             let report = self.report(&teller, &first, known.thread_time, reader.ended())?;
             return self.put(&teller, &(report + &stacks));
         };
@@ -276,6 +276,7 @@ struct Teller {
 impl Teller {
     fn facts<'a>(&'a self, sample: &'a Sample, thread_time: Duration, ended: bool) -> Facts<'a> {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
+        self.symbols.tell_apart(sample);
         Facts { sample, thread_time, cpus, ended, symbols: &self.symbols, known: &self.known }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! elfutils' `eu-stack` unwinds them. It stops the process for as long as that takes, some
 //! milliseconds. The locks were looked at a moment before: a thread that has gone on since is shown
-//! where it is. Calls inside the locks themselves are left out.
+//! where it is. Calls inside the locks themselves are left out, and those of Rust's runtime before
+//! a thread's own function.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,19 +13,21 @@ use std::thread;
 use std::time::Duration;
 
 use lockyard_segment::Sample;
-use lockyard_segment::sample::ThreadSample;
+use lockyard_segment::sample::{Place, ThreadSample};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::deadlock;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::report::facts::called;
-use crate::symbols::{is_wrapper, is_wrappers, last_part, short};
+use crate::symbols::{Symbols, demangled, is_wrapper, is_wrappers, last_part, short};
 
 /// Calls that people read, of each thread.
-const MOST: usize = 12;
+const MOST: usize = 20;
 /// Calls that are asked for: recursion may be deep.
 const ASKED: &str = "200";
+/// What Rust's runtime calls a thread's function by, in name and purpose.
+const RUNTIME: &str = "__rust_begin_short_backtrace";
 /// Reading the debug information of a large program takes seconds.
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -35,6 +38,8 @@ struct Call {
     module: String,
     /// `store.c:88`; empty: not known.
     at: String,
+    /// Where the module begins, and the place of the call there.
+    within: (u64, u64),
     /// Whether it is a call inside a lock.
     inside: bool,
 }
@@ -44,21 +49,21 @@ struct Call {
 ///
 /// # Errors
 /// `eu-stack` is missing, or the look was interrupted.
-pub(crate) fn told(sample: &Sample, process: u32) -> Result<String, Failure> {
+pub(crate) fn told(sample: &Sample, process: u32, symbols: &Symbols) -> Result<String, Failure> {
     let waiting = sample.waiters.iter().filter_map(|thread| Some((thread, thread.waits.as_ref()?)));
     let Some((waiter, wait)) = waiting.max_by_key(|(_, wait)| wait.ns) else {
         return Ok("\n  Stacks: no thread waits now.\n".to_owned());
     };
     let holder = deadlock::holders(&sample.waiters, waiter, wait).first().map(|&(index, _)| &sample.waiters[index]);
     let mut text = match holder {
-        Some(holder) => stack(process, holder, "the holder, ")?,
+        Some(holder) => stack(process, holder, "the holder, ", symbols)?,
         None => "\n  Stacks: the holder is not known.\n".to_owned(),
     };
-    text += &stack(process, waiter, "has waited longest, ")?;
+    text += &stack(process, waiter, "has waited longest, ", symbols)?;
     Ok(text)
 }
 
-fn stack(process: u32, thread: &ThreadSample, what: &str) -> Result<String, Failure> {
+fn stack(process: u32, thread: &ThreadSample, what: &str, symbols: &Symbols) -> Result<String, Failure> {
     let mut text = format!("\n  Stack of {}, {what}innermost call first:\n", called(thread.thread, &thread.name));
     let calls = match outer_name(process, thread.thread) {
         Some(outer) => of_thread(process, outer)?,
@@ -68,17 +73,41 @@ fn stack(process: u32, thread: &ThreadSample, what: &str) -> Result<String, Fail
         Ok(calls) => calls,
         Err(why) => return Ok(text + &format!("    not to be had: {why}\n")),
     };
-    let outside = calls.iter().position(|call| !call.inside).unwrap_or(0);
-    for call in calls.iter().skip(outside).take(MOST) {
-        let at = if call.at.is_empty() { last_part(&call.module) } else { &call.at };
+    let calls = outside(&calls, thread.waits.as_ref().map(|wait| &wait.place), symbols);
+    for call in calls.iter().take(MOST) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "    {} ({at})", call.name);
+        let _ = writeln!(text, "    {call}");
     }
-    let more = calls.len().saturating_sub(outside + MOST);
+    let more = calls.len().saturating_sub(MOST);
     if more > 0 {
         let _ = writeln!(text, "    and {more} more");
     }
     Ok(text)
+}
+
+/// The `calls` of a thread that are not inside a lock, as people read them; `asks`: the place where
+/// it asks for the lock that it waits for.
+fn outside(calls: &[Call], asks: Option<&Place>, symbols: &Symbols) -> Vec<String> {
+    let line = |call: &Call| {
+        let at = if call.at.is_empty() { last_part(&call.module) } else { &call.at };
+        format!("{} ({at})", call.name)
+    };
+    let asking = |call: &Call| asks.is_some_and(|place| call.is_at(place, symbols));
+    let own = calls.iter().take_while(|call| !call.name.ends_with(RUNTIME));
+    match (asks, calls.iter().position(asking)) {
+        (Some(place), Some(first)) => {
+            let (at, outer): (Vec<_>, Vec<_>) = own.skip(first).partition(|call| asking(call));
+            let mut lines: Vec<_> = at.into_iter().filter(|call| !call.inside).map(line).collect();
+            // With little debug information all that is inlined there is one call.
+            if lines.is_empty() {
+                lines.push(symbols.line(place));
+            }
+            lines.extend(outer.into_iter().map(line));
+            lines
+        }
+        // It waits no more, or it is not known where.
+        _ => own.skip_while(|call| call.inside).map(line).collect(),
+    }
 }
 
 /// What this command calls the thread that its own process, perhaps in a container, calls `thread`.
@@ -97,8 +126,8 @@ fn outer_name(process: u32, thread: u32) -> Option<u32> {
 /// As [`told`].
 fn of_thread(process: u32, thread: u32) -> Result<Result<Vec<Call>, String>, Failure> {
     let mut command = Command::new("eu-stack");
-    // One thread; source lines, inlined calls, modules.
-    command.args(["-1", "-s", "-i", "-m", "-n", ASKED, "-p", &thread.to_string()]);
+    // One thread; places in modules, source lines, inlined calls, modules.
+    command.args(["-1", "-b", "-s", "-i", "-m", "-n", ASKED, "-p", &thread.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let stood = is_stopped(process);
     let child = command.spawn().map_err(|error| match error.kind() {
@@ -150,7 +179,23 @@ fn within(limit: Duration, child: Child) -> Result<Output, String> {
     }
 }
 
-/// What `eu-stack` prints: `#1  0x000055c5f640a1cc inner - /tmp/hold`, below it a line of source.
+impl Call {
+    /// Whether `place` is behind the call, or somewhere else in the same line and function.
+    fn is_at(&self, place: &Place, symbols: &Symbols) -> bool {
+        if place.file.is_empty() || !last_part(&self.module).starts_with(last_part(&place.file)) {
+            return false;
+        }
+        let (begin, offset) = self.within;
+        // A program that is not relocated has addresses for places.
+        [offset + 1, begin.saturating_add(offset + 1)].into_iter().any(|behind| {
+            let spot = || symbols.call(&Place { place: behind, ..place.clone() });
+            behind == place.place || spot().is_some_and(|spot| symbols.call(place) == Some(spot))
+        })
+    }
+}
+
+/// What `eu-stack` prints: `#1  0x000055c5f640a1cc inner - /tmp/hold`, below it its place in the
+/// module, `[build id]@0x55c5f63fe000+0xc1cb`, and a line of source.
 fn parsed(text: &str) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for line in text.lines() {
@@ -159,12 +204,16 @@ fn parsed(text: &str) -> Vec<Call> {
             let rest = line.split_once(" 0x").and_then(|(_, rest)| Some(&rest[rest.find(' ')?..])).unwrap_or_default();
             let (name, path) = rest.split_once(" - /").unwrap_or((rest, ""));
             let module = if path.is_empty() { String::new() } else { format!("/{path}") };
-            let name = without_hash(name.trim());
+            let name = plain(name.trim());
             let inside =
                 last_part(&module).starts_with("liblockyard") || is_wrapper(&name) || name.starts_with("rustix::");
             let name = if name.is_empty() { "?".to_owned() } else { short(&name) };
-            calls.push(Call { name, module, at: String::new(), inside });
+            calls.push(Call { name, module, inside, ..Call::default() });
         } else if let (Some(call), Some(place)) = (calls.last_mut(), line.strip_prefix("    ")) {
+            if place.starts_with('[') {
+                call.within = within_module(place).unwrap_or_default();
+                continue;
+            }
             let mut parts = place.split(':');
             let (file, number) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             call.inside |= is_wrappers(file) || is_ours(file);
@@ -174,11 +223,37 @@ fn parsed(text: &str) -> Vec<Call> {
     calls
 }
 
-/// A Rust name without the hash at its end.
-fn without_hash(name: &str) -> String {
+/// What `[build id]@0x55c5f63fe000+0xc1cb` says.
+fn within_module(text: &str) -> Option<(u64, u64)> {
+    let (_, numbers) = text.rsplit_once("]@0x")?;
+    let (begin, offset) = numbers.split_once("+0x")?;
+    Some((u64::from_str_radix(begin, 16).ok()?, u64::from_str_radix(offset, 16).ok()?))
+}
+
+/// A name as its compiler's users know it. `eu-stack` knows no mangled names of Rust, and makes of
+/// its older ones what they would be in C++.
+fn plain(name: &str) -> String {
     let hash =
         name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()));
-    hash.map_or(name, |(name, _)| name).to_owned()
+    let name = demangled(hash.map_or(name, |(name, _)| name));
+    if !name.contains('$') {
+        return name;
+    }
+    const LETTERS: [(&str, &str); 12] = [
+        ("_$", "$"),
+        ("..", "::"),
+        ("$LT$", "<"),
+        ("$GT$", ">"),
+        ("$RF$", "&"),
+        ("$BP$", "*"),
+        ("$LP$", "("),
+        ("$RP$", ")"),
+        ("$C$", ","),
+        ("$u20$", " "),
+        ("$u7b$", "{"),
+        ("$u7d$", "}"),
+    ];
+    LETTERS.iter().fold(name, |name, (mangled, letter)| name.replace(mangled, letter))
 }
 
 /// Whether the file is of a package of ours, or of what ours call the kernel by.
@@ -222,6 +297,43 @@ mod tests {
         assert_eq!(parsed("nothing\n"), []);
     }
 
+    /// What eu-stack prints of a call of a program; `at`: its place there.
+    fn printed((name, at, line): (&str, u64, &str)) -> String {
+        let begin = 0x7fd6_0fe0_0000_u64;
+        let line = if line.is_empty() { String::new() } else { format!("    {line}\n") };
+        format!("#0  {:#018x} {name} - /a/app\n    [c661]@{begin:#x}+{at:#x}\n{line}", begin + at + 1)
+    }
+
+    /// Twelve calls of the lock were shown, and none of the program.
+    #[test]
+    fn the_stack_of_a_waiting_thread_begins_where_the_program_asks_for_the_lock() {
+        let park =
+            "_$LT$lockyard..platform..Linux$u20$as$u20$lockyard..platform..Platform$GT$::park::h04c16f968e64e0b3";
+        let lock = [
+            (park, 0xb5d43, "/rustc/5980/library/std/src/thread/local.rs:513:12"),
+            ("{closure#1}<lockyard::Infallible>", 0x4ec04, "/w/crates/lockyard/src/api/calls.rs:271:30"),
+            ("take", 0x4ec84, "src/linux.rs:98:17"),
+        ];
+        let program = [
+            ("app::request::h548fa27d1bc5b389", 0x4ed04, "/w/crates/lockyard/src/api/calls.rs:274:5"),
+            ("handle", 0x4ed84, "src/app.rs:5:31"),
+            ("_RNvNtNtCsjrHSEGnQ3l9_3std6thread9functions5sleep", 0x4ee04, ""),
+            ("__rust_begin_short_backtrace<app::main::{closure_env#1}, ()>", 0x4ee84, ""),
+            ("start_thread", 0x4ef04, ""),
+        ];
+        let text: String = lock.into_iter().chain(program).map(printed).collect();
+        let shown = |text: &str, place| {
+            outside(&parsed(text), Some(&Place { file: "/a/app".to_owned(), place }), &Symbols::default())
+        };
+        // What is inlined there has no names: they are looked up.
+        let lines = shown(&text, 0x4ed05);
+        assert_eq!(lines, ["app+0x4ed05", "handle (app.rs:5)", "std::thread::functions::sleep (app)"]);
+        assert_eq!(shown(&text, 0x7fd6_0fe4_ed05)[1..], lines[1..], "a program that is not relocated");
+        assert_eq!(shown(&text, 0x99)[0], "take (linux.rs:98)", "it has gone on");
+        let named = text.replace("handle", "outer").replace("ed84", "ed04");
+        assert_eq!(shown(&named, 0x4ed05)[0], "outer (app.rs:5)", "it has names");
+    }
+
     #[test]
     fn packages_are_told_from_others_of_such_names() {
         assert!(
@@ -239,7 +351,9 @@ mod tests {
 
     #[test]
     fn where_nobody_waits_nothing_is_asked() {
-        assert!(told(&Sample::default(), 1).is_ok_and(|text| text.contains("no thread waits now")));
+        assert!(
+            told(&Sample::default(), 1, &Symbols::default()).is_ok_and(|text| text.contains("no thread waits now"))
+        );
     }
 
     #[test]

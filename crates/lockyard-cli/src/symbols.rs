@@ -16,6 +16,7 @@ use std::rc::Rc;
 use crate::follow::Known;
 use crate::proc::inside;
 use addr2line::Loader;
+use lockyard_segment::Sample;
 use lockyard_segment::sample::Place;
 use object::Object;
 
@@ -25,11 +26,17 @@ const DEBUG: &str = "/usr/lib/debug";
 /// A place as people know it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Spot {
-    /// The function, demangled; of those that are inlined there the innermost that does more than
-    /// pass a lock call on. Empty: unknown.
+    /// Where it is; of what is inlined there the innermost that does more than pass a lock call on.
+    pub(crate) at: Line,
+    /// What that is inlined into, outwards: each with its call.
+    pub(crate) inlined_into: Vec<Line>,
+}
+
+/// A line of a function.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Line {
+    /// The function, demangled. Empty: unknown.
     pub(crate) function: String,
-    /// The functions that it is inlined into, outwards.
-    pub(crate) inlined_into: Vec<String>,
     /// The source file, as the compiler was given it; empty: unknown.
     pub(crate) file: String,
     /// The line there; 0: unknown.
@@ -45,6 +52,9 @@ pub(crate) struct Symbols {
     /// same path is another file.
     root: Option<PathBuf>,
     files: RefCell<HashMap<String, Option<Rc<Opened>>>>,
+    /// Lines that were seen, with what they are inlined into; and whether some of them are inlined
+    /// into something else.
+    outer: RefCell<HashMap<Line, (Option<Line>, bool)>>,
 }
 
 /// A loader and, where the debug file is another one, the file's own.
@@ -56,7 +66,7 @@ struct Opened {
 impl Symbols {
     /// For the processes of which `known` tells.
     pub(crate) fn of(known: &Known) -> Self {
-        Self { candidates: known.programs.clone(), root: known.root.clone(), files: RefCell::default() }
+        Self { candidates: known.programs.clone(), root: known.root.clone(), ..Self::default() }
     }
 
     /// The call before `place`; `None`: nothing is known beyond the place itself.
@@ -65,10 +75,47 @@ impl Symbols {
         opened.look(place.place.checked_sub(1)?)
     }
 
+    /// Looks at the places in `sample`, so that [`line`](Self::line) tells those apart that are in
+    /// one line: `lock (store.c:7)` of all callers.
+    pub(crate) fn tell_apart(&self, sample: &Sample) {
+        let sites = sample.classes.iter().map(|class| Place { file: class.name.clone(), place: class.site });
+        let callers = sample.classes.iter().flat_map(|class| class.callers.iter().map(|caller| &caller.place));
+        let waits = sample.waiters.iter().filter_map(|thread| Some(&thread.waits.as_ref()?.place));
+        let holds = sample.waiters.iter().flat_map(|thread| thread.holds.iter().map(|hold| &hold.place));
+        for spot in sites.chain(callers.chain(waits).chain(holds).cloned()).filter_map(|place| self.call(&place)) {
+            self.note(&spot);
+        }
+    }
+
+    fn note(&self, spot: &Spot) {
+        let mut seen = self.outer.borrow_mut();
+        let lines = || [&spot.at].into_iter().chain(&spot.inlined_into);
+        let outer = lines().skip(1).map(Some).chain([None]);
+        for (line, outer) in lines().zip(outer) {
+            let (first, several) = seen.entry(line.clone()).or_insert_with(|| (outer.cloned(), false));
+            *several |= first.as_ref() != outer;
+        }
+    }
+
+    /// The line of `spot`, and what it is inlined into as far as it takes to tell it from others.
+    fn told(&self, spot: &Spot) -> String {
+        let seen = self.outer.borrow();
+        let mut text = spot.at.text();
+        let mut inner = &spot.at;
+        for outer in &spot.inlined_into {
+            if !seen.get(inner).is_some_and(|(_, several)| *several) || is_of_rust(&outer.file) {
+                break;
+            }
+            text += &format!(" in {}", outer.text());
+            inner = outer;
+        }
+        text
+    }
+
     /// A line for people: `flush (store.c:88)`, or `libx.so+0x1f0` where nothing else is known.
     pub(crate) fn line(&self, place: &Place) -> String {
         match self.call(place) {
-            Some(spot) => spot.line(),
+            Some(spot) => self.told(&spot),
             None if place.place == 0 => "code that is not known".to_owned(),
             None if place.file.is_empty() => format!("{:#x}", place.place),
             None => format!("{}+{:#x}", last_part(&place.file), place.place),
@@ -118,39 +165,42 @@ impl Opened {
         let spot = loaders().find_map(|loader| frames(loader, address));
         spot.or_else(|| {
             let symbol = loaders().find_map(|loader| loader.find_symbol(address))?;
-            Some(Spot { function: demangled(symbol), ..Spot::default() })
+            Some(Spot { at: Line { function: demangled(symbol), ..Line::default() }, inlined_into: Vec::new() })
         })
     }
 }
 
 fn frames(loader: &Loader, address: u64) -> Option<Spot> {
     let mut frames = loader.find_frames(address).ok()?;
-    let (mut functions, mut places) = (Vec::new(), Vec::new());
+    let mut lines = Vec::new();
     while let Ok(Some(frame)) = frames.next() {
         let function = frame.function.and_then(|name| {
             let raw = name.raw_name().ok()?;
             Some(if is_mangled(&raw) { name.demangle().ok()?.into_owned() } else { raw.into_owned() })
         });
-        functions.push(function.unwrap_or_default());
         let location = frame.location.as_ref();
         let file = location.and_then(|found| found.file).unwrap_or_default().to_owned();
-        places.push((file, location.and_then(|found| found.line).unwrap_or(0)));
+        let line = location.and_then(|found| found.line).unwrap_or(0);
+        lines.push(Line { function: function.unwrap_or_default(), file, line });
     }
     // People know where they take a lock, not what that is inlined from.
-    let is_wrapper = |(function, (file, _)): (&String, &(String, u32))| is_wrapper(function) || is_wrappers(file);
-    let at = functions.iter().zip(&places).position(|frame| !is_wrapper(frame));
-    let at = at.unwrap_or(functions.len().saturating_sub(1));
-    let (file, line) = places.into_iter().nth(at)?;
-    let mut functions = functions.into_iter().skip(at);
-    let mut function = functions.next()?;
-    if function.is_empty() {
-        if line == 0 {
+    let is_outside = |line: &Line| !is_wrapper(&line.function) && !is_wrappers(&line.file);
+    let at = lines.iter().position(is_outside).unwrap_or(lines.len().saturating_sub(1));
+    let mut lines = lines.into_iter().skip(at);
+    let mut at = lines.next()?;
+    if at.function.is_empty() {
+        if at.line == 0 {
             return None;
         }
-        function = loader.find_symbol(address).map(demangled).unwrap_or_default();
+        at.function = loader.find_symbol(address).map(demangled).unwrap_or_default();
     }
-    let inlined_into = functions.filter(|outer| !outer.is_empty()).collect();
-    Some(Spot { function, inlined_into, file, line })
+    let inlined_into = lines.filter(|outer| !outer.function.is_empty()).collect();
+    Some(Spot { at, inlined_into })
+}
+
+/// Whether the file is one of Rust's own libraries.
+fn is_of_rust(file: &str) -> bool {
+    file.starts_with("/rustc/") || file.starts_with("library/")
 }
 
 /// Whether a function only passes a lock call on, by its full name.
@@ -190,13 +240,13 @@ fn is_mangled(symbol: &str) -> bool {
     ["_Z", "__Z", "_R"].iter().any(|begin| symbol.starts_with(begin))
 }
 
-fn demangled(symbol: &str) -> String {
+pub(crate) fn demangled(symbol: &str) -> String {
     if is_mangled(symbol) { addr2line::demangle_auto(symbol.into(), None).into_owned() } else { symbol.to_owned() }
 }
 
-impl Spot {
+impl Line {
     /// `flush (store.c:88)`, with what is known of it.
-    pub(crate) fn line(&self) -> String {
+    fn text(&self) -> String {
         let mut out = short(&self.function);
         if self.line != 0 {
             let at = format!("{}:{}", last_part(&self.file), self.line);
@@ -305,6 +355,35 @@ mod tests {
         {
             assert!(!is_wrapper(user), "{user}");
         }
+    }
+
+    /// All calls of an accessor that was inlined had one text.
+    #[test]
+    fn a_line_that_is_inlined_into_several_is_told_with_them() {
+        let line = |function: &str, line| Line { function: function.to_owned(), file: "/a/bank.rs".to_owned(), line };
+        let of = |lines: &[(&str, u32)]| {
+            let mut lines = lines.iter().map(|(function, number)| line(function, *number));
+            Spot { at: lines.next().expect("a line"), inlined_into: lines.collect() }
+        };
+        let deposit = of(&[("lock", 4), ("deposit", 5), ("main", 9)]);
+        let withdraw = of(&[("lock", 4), ("withdraw", 6), ("main", 9)]);
+        let audit = of(&[("audit", 7), ("main", 9)]);
+        let symbols = Symbols::default();
+        let told = || [&deposit, &withdraw, &audit].map(|spot| symbols.told(spot));
+        symbols.note(&deposit);
+        symbols.note(&audit);
+        assert_eq!(told()[0], "lock (bank.rs:4)", "it is the only one");
+        symbols.note(&withdraw);
+        let expected = [
+            "lock (bank.rs:4) in deposit (bank.rs:5)",
+            "lock (bank.rs:4) in withdraw (bank.rs:6)",
+            "audit (bank.rs:7)",
+        ];
+        assert_eq!(told(), expected);
+        // What Rust calls threads by says nothing.
+        let mut spawned = of(&[("lock", 4), ("__rust_begin_short_backtrace", 166)]);
+        spawned.inlined_into[0].file = "/rustc/0123/library/std/src/sys/backtrace.rs".to_owned();
+        assert_eq!(symbols.told(&spawned), "lock (bank.rs:4)");
     }
 
     #[test]

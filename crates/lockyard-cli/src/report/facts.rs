@@ -57,7 +57,7 @@ impl Facts<'_> {
             (place, name) => {
                 let at = lockyard_segment::sample::Place { file: name.to_owned(), place };
                 match self.symbols.call(&at) {
-                    Some(spot) => format!("{kind} of {}", spot.line()),
+                    Some(_) => format!("{kind} of {}", self.symbols.line(&at)),
                     None => format!("{kind} {name} of {place:#x}"),
                 }
             }

@@ -191,6 +191,7 @@ impl State {
     }
 
     fn told<'a>(&'a self, sample: &'a Sample, thread_time: Duration) -> Facts<'a> {
+        self.symbols.tell_apart(sample);
         Facts { sample, thread_time, cpus: self.cpus, ended: self.ended, symbols: &self.symbols, known: &self.known }
     }
 
