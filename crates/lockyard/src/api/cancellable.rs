@@ -159,11 +159,13 @@ macro_rules! timed_mutex {
             type Instant = std::time::Instant;
 
             #[inline(always)]
+            #[track_caller]
             fn try_lock_for(&self, timeout: Self::Duration) -> Option<Self::Guard> {
                 $crate::api::RawMutexCancellable::lock_within(self, $crate::api::time::after(timeout)).ok()
             }
 
             #[inline(always)]
+            #[track_caller]
             fn try_lock_until(&self, deadline: Self::Instant) -> Option<Self::Guard> {
                 $crate::api::RawMutexCancellable::lock_within(self, $crate::api::time::at(deadline)).ok()
             }

@@ -171,10 +171,12 @@ unsafe impl<P: ConstPlatform, Y: Policy> lock_api::RawMutex for RawTreeRtMutex<P
     type Guard = GuardNoSend;
 
     #[inline]
+    #[track_caller]
     fn lock(&self) -> GuardNoSend {
-        let wait = || self.0.acquire().unwrap_or_else(|cycle| super::refused(&cycle));
-        calls::acquire(self, Exclusive, || self.0.try_acquire(), wait);
-        GuardNoSend::new()
+        match calls::acquire_or_fail(self, Exclusive, || self.0.try_acquire(), || self.0.acquire()) {
+            Ok(()) => GuardNoSend::new(),
+            Err(cycle) => super::refused(&cycle),
+        }
     }
 
     #[inline]
@@ -203,6 +205,7 @@ unsafe impl<P: ConstPlatform, Y: Policy> RawMutexCancellable for RawTreeRtMutex<
     type Platform = P;
 
     #[inline(always)]
+    #[track_caller]
     fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
         match calls::acquire_until(self, Exclusive, || self.0.try_acquire(), || self.0.acquire_until(until)) {
             Ok(()) => Ok(GuardNoSend::new()),

@@ -125,10 +125,12 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> lock_api::RawMutex for Raw
     type Guard = GuardNoSend;
 
     #[inline]
+    #[track_caller]
     fn lock(&self) -> GuardNoSend {
-        let wait = || self.0.acquire().unwrap_or_else(|error| super::refused(&error));
-        calls::acquire(self, Exclusive, || self.0.try_acquire(), wait);
-        GuardNoSend::new()
+        match calls::acquire_or_fail(self, Exclusive, || self.0.try_acquire(), || self.0.acquire()) {
+            Ok(()) => GuardNoSend::new(),
+            Err(error) => super::refused(&error),
+        }
     }
 
     #[inline]
@@ -157,6 +159,7 @@ unsafe impl<P: ConstPlatform + PiPlatform, S: Policy> RawMutexCancellable for Ra
     type Platform = P;
 
     #[inline(always)]
+    #[track_caller]
     fn lock_within(&self, until: Until<'_, P>) -> Result<GuardNoSend, GaveUp> {
         match calls::acquire_until(self, Exclusive, || self.0.try_acquire(), || self.0.acquire_until(until)) {
             Ok(()) => Ok(GuardNoSend::new()),

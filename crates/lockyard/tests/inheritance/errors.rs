@@ -10,20 +10,28 @@ use lockyard::cancel::Until;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard::rtmutex::{Lateral, Policy, RawRtMutex, policy};
-use lockyard::{CancelToken, CheckedMutex, PiError, RtMutex};
+use lockyard::{CancelToken, CheckedMutex, PiError, RtMutex, TreeRtMutex};
 
 use crate::scene::{Gate, alone, state, thread_name};
 
 type Raw<S = Lateral> = RawRtMutex<Linux, S>;
 
-/// Runs `act`, which must panic, and gives its message.
-fn message(act: impl FnOnce()) -> String {
+/// Runs `act`, which must panic, and gives its message and the line.
+fn told(act: impl FnOnce()) -> (String, u32) {
+    let (tell, told) = channel();
     let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().filter(|place| place.file() == file!());
+        let _ = tell.send(place.map_or(0, |place| place.line()));
+    }));
     let outcome = catch_unwind(AssertUnwindSafe(act));
     std::panic::set_hook(hook);
     let panic = outcome.expect_err("a panic");
-    panic.downcast::<String>().map(|text| *text).expect("a message")
+    (panic.downcast::<String>().map(|text| *text).expect("a message"), told.recv().expect("a place"))
+}
+
+fn message(act: impl FnOnce()) -> String {
+    told(act).0
 }
 
 #[test]
@@ -58,6 +66,21 @@ fn lock_panics_where_it_would_hang() {
         assert!(mutex.try_lock().is_none());
         drop(held);
         drop(mutex.lock());
+    });
+}
+
+/// The line was one of the library.
+#[test]
+fn a_refused_lock_call_names_the_line_that_made_it() {
+    alone("the place of a panic", || {
+        let (mutex, tree) = (RtMutex::new(()), TreeRtMutex::new(()));
+        let _held = (mutex.lock(), tree.lock());
+        let second = Duration::from_secs(1);
+        let here = line!();
+        assert_eq!(told(|| drop(mutex.lock())).1, here + 1);
+        assert_eq!(told(|| drop(tree.lock())).1, here + 2);
+        assert_eq!(told(|| drop(mutex.try_lock_for(second))).1, here + 3);
+        assert_eq!(told(|| drop(tree.try_lock_for(second))).1, here + 4);
     });
 }
 
