@@ -146,9 +146,7 @@ impl Known {
                 true
             }
             None => {
-                if !gone.iter().any(|(known, _)| known == process) {
-                    gone.push((*process, Linux::now()));
-                }
+                note_end(gone, *process);
                 false
             }
         });
@@ -322,10 +320,18 @@ impl Followed {
         let refused = |error| Failure::run(format!("cannot wait for the program: {}", plain(&error)));
         let status = self.child.try_wait().map_err(refused)?;
         if status.is_some() {
+            note_end(&mut self.known.gone, self.child.id());
             // This command has started nothing else.
             self.known.cpu_time = cpu_time(std::process::id(), true).unwrap_or_default();
         }
         Ok(status)
+    }
+}
+
+/// Notes in `gone` that `process` has ended by now.
+fn note_end(gone: &mut Vec<(u32, u64)>, process: u32) {
+    if !gone.iter().any(|(known, _)| *known == process) {
+        gone.push((process, Linux::now()));
     }
 }
 
@@ -409,6 +415,7 @@ mod tests {
         assert_eq!(followed.wait(Duration::ZERO).unwrap(), None);
         followed.child.kill().expect("it is there");
         assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| !status.success()));
+        assert!(followed.known.gone(followed.child.id()).is_some(), "what comes after is not its time");
     }
 
     #[test]

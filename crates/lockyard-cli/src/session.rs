@@ -71,14 +71,23 @@ fn environment(process: u32) -> Vec<u8> {
     Vec::new()
 }
 
-/// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
-/// have collected it yet (field 3).
+/// How many threads `process` has that go on. `None`: it has ended, though nobody may have
+/// collected it yet, or is about to: to give much memory back takes long.
 pub(crate) fn threads(process: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let mut fields = stat.rsplit(')').next()?.split_whitespace();
-    let ended = matches!(fields.next()?, "Z" | "X");
+    if !ends(&stat) {
+        return field_of(&stat, 20).map(|threads| threads as u32);
+    }
     // The first thread may end before the others.
-    fields.nth(16)?.parse().ok().filter(|threads| !ended || *threads > 1)
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?.flatten();
+    let stats = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+    Some(stats.filter(|stat| !ends(stat)).count() as u32).filter(|threads| *threads > 0)
+}
+
+/// Whether the thread with this `stat` is in its end, or past it: a flag of the kernel's.
+fn ends(stat: &str) -> bool {
+    const EXITING: u64 = 4;
+    field_of(stat, 9).is_some_and(|flags| flags & EXITING != 0)
 }
 
 /// What `left` means for a reader of the report, as half a sentence; `None`: nothing runs.
@@ -206,6 +215,11 @@ fn began(process: u32) -> Option<u64> {
 /// A number in the `stat` of `process`, behind its name.
 fn field(process: u32, number: usize) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    field_of(&stat, number)
+}
+
+/// The same of a `stat` that was read.
+fn field_of(stat: &str, number: usize) -> Option<u64> {
     stat.rsplit(')').next()?.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
@@ -230,6 +244,14 @@ mod tests {
         );
         assert!(left(&[7, 8], true).starts_with("processes 7 and 8, which it started, still run: "));
         assert!(left(&[1, 2, 3, 4, 5, 6], true).starts_with("processes 1, 2, 3, 4 and 2 more, which it "));
+    }
+
+    /// Its waits went on until its memory was given back.
+    #[test]
+    fn a_thread_that_is_about_to_end_does_not_go_on() {
+        let stat = |flags: u32| format!("7 (a) b) S 1 7 7 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 3 0 100");
+        assert!(ends(&stat(0x40_0004)) && !ends(&stat(0x40_0100)) && !ends(""));
+        assert_eq!(field_of(&stat(0), 20), Some(3));
     }
 
     #[test]

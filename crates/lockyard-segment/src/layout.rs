@@ -289,6 +289,12 @@ impl ThreadPage {
         ((self.notes.load(Acquire) & DEPTH) as usize).min(HELD)
     }
 
+    /// Whether a thread has counted here. In the child of a fork those of its parent's threads have
+    /// pages, too.
+    pub(crate) fn is_used(&self) -> bool {
+        self.thread.load(Relaxed) != 0 || self.events.iter().any(|count| count.load(Relaxed) != 0)
+    }
+
     /// The page is `thread`'s from now on, `recorded` or not. What the thread that had it before
     /// has left goes: it ended without a release. Its last wait stays, until it is counted.
     pub(crate) fn begin_anew(&self, thread: u32, recorded: bool) {

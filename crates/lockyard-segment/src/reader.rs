@@ -229,7 +229,7 @@ impl Reader {
             process: self.image.process,
             locks: header.locks.get(),
             seconds: now.saturating_sub(reset.max(header.opened_ns.load(Relaxed))) as f64 / 1e9,
-            threads: self.pages().count().saturating_sub(1) as u32,
+            threads: self.pages().skip(1).filter(|page| page.is_used()).count() as u32,
             started: if reset == 0 { header.started.load(Relaxed) } else { 0 },
             private: header.private.load(Relaxed),
             beyond: header.beyond.load(Relaxed),

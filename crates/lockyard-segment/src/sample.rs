@@ -21,7 +21,7 @@ pub struct Sample {
     pub locks: String,
     /// Over how long.
     pub seconds: f64,
-    /// Threads that have a page; a page may have had several threads, one after the other.
+    /// Threads that have counted something; a page may have had several, one after the other.
     pub threads: u32,
     /// Threads that have had one since the process began; 0: not known of this time.
     pub started: u32,

@@ -177,6 +177,7 @@ fn fork() {
     section(&LOCK, class, || ());
     Linux::count(Event::PvWaitAgain, 5);
     segment::fell_back(Fallback::ChosenSpin);
+    std::thread::spawn(|| assert!(segment::page().is_some())).join().expect("no panic");
     // Beyond the last process id: nobody's.
     let dead = file(1 << 22);
     std::fs::write(&dead, b"").expect("a name in /dev/shm");
@@ -203,6 +204,8 @@ fn fork() {
             assert_eq!(count(me), Ok(expected(1)));
             assert_eq!(count(parent), Ok(expected(1)), "the parent's is untouched");
             assert_eq!((events(me), events(parent)), (Ok(0), Ok(5)), "each has its own events");
+            let threads = |process: u32| Reader::open(process).map(|reader| reader.sample().threads);
+            assert_eq!((threads(me), threads(parent)), (Ok(1), Ok(2)), "its parent's threads are not there");
             assert!(dead.exists(), "a thousand children would look through a thousand names each");
             let chosen = Reader::open(me).map(|reader| reader.sample().fallbacks);
             assert!(chosen.is_ok_and(|all| all.contains(&("chosen spin".to_owned(), 1))));
