@@ -184,8 +184,7 @@ fn frames(loader: &Loader, address: u64) -> Option<Spot> {
         lines.push(Line { function: function.unwrap_or_default(), file, line });
     }
     // People know where they take a lock, not what that is inlined from.
-    let is_outside = |line: &Line| !is_wrapper(&line.function) && !is_wrappers(&line.file);
-    let at = lines.iter().position(is_outside).unwrap_or(lines.len().saturating_sub(1));
+    let at = lines.iter().position(|line| !line.is_lock_call()).unwrap_or(lines.len().saturating_sub(1));
     let mut lines = lines.into_iter().skip(at);
     let mut at = lines.next()?;
     if at.function.is_empty() {
@@ -245,6 +244,11 @@ pub(crate) fn demangled(symbol: &str) -> String {
 }
 
 impl Line {
+    /// Whether it only passes a lock call on.
+    pub(crate) fn is_lock_call(&self) -> bool {
+        is_wrapper(&self.function) || is_wrappers(&self.file)
+    }
+
     /// `flush (store.c:88)`, with what is known of it.
     fn text(&self) -> String {
         let mut out = short(&self.function);
@@ -384,6 +388,16 @@ mod tests {
         let mut spawned = of(&[("lock", 4), ("__rust_begin_short_backtrace", 166)]);
         spawned.inlined_into[0].file = "/rustc/0123/library/std/src/sys/backtrace.rs".to_owned();
         assert_eq!(symbols.told(&spawned), "lock (bank.rs:4)");
+    }
+
+    /// Without optimisation, and with opt-level z, a lock call is a function of its own.
+    #[test]
+    fn a_lock_call_that_is_no_part_of_the_program_is_known() {
+        let line =
+            |function: &str, file: &str| Line { function: function.to_owned(), file: file.to_owned(), line: 253 };
+        assert!(line("lock", "/r/registry/src/x/lock_api-0.5.0/src/mutex.rs").is_lock_call());
+        assert!(line("lock_api::mutex::Mutex<R,T>::lock", "").is_lock_call());
+        assert!(!line("lock", "src/mutex.rs").is_lock_call());
     }
 
     #[test]

@@ -27,27 +27,28 @@
 //!
 //! | lock | seen |
 //! |---|---|
-//! | `Mutex`, `FairMutex`, `RtMutex`, `TreeRtMutex` | acquisitions, waits, holds, tries |
-//! | `RwSem`, `RwLock`, `RecursiveRwLock` | the same, readers and writers apart |
+//! | `Mutex`, `FairMutex`, `ReentrantMutex`, `RtMutex`, `TreeRtMutex` | acquisitions, waits, holds, tries |
+//! | `RwSem`, `RwLock`, `RecursiveRwLock`, `ReadMostly`, `PerCpuRwSem` | the same, readers and writers apart |
 //! | the spinlocks, `QRwLock` | the same without holds: a guard may go to another thread |
-//! | `Condvar`, `RtCondvar` | the mutex is given up; the wait for it afterwards is not seen |
+//! | `Condvar`, `RtCondvar` | the mutex is given up, and waited for afterwards |
 //! | `Semaphore`, `LockRef` | events alone |
 //! | locks that are not Lockyard's | nothing |
 //!
 //! A change of mode counts as a release and an acquisition.
 //!
-//! A lock's class is the place at which it was first taken. [`Named`] gives it a name of the
-//! program's own. There are 191 classes; locks of further ones are counted together. Name what
-//! locks are for ("shard"), not each lock ("shard 17").
+//! A lock's class is the place at which it was first taken: the locks of one field are several
+//! classes if different lines took them first. [`Named`] gives them a name of the program's own,
+//! and makes them one. There are 191 classes, of which 159 may be places; locks of further ones are
+//! counted together. Name what locks are for ("shard"), not each lock ("shard 17").
 //!
 //! `lockyard record` takes a guard that goes to another thread to be held to the end: do not record
 //! such a program.
 //!
 //! pthread locks of such a program are not seen beside Lockyard's.
 //!
-//! Lines need an optimised build: without, the lock calls are functions of their own, and the line
-//! is one in `lock_api`. A function that is inlined in two places counts as two. On other
-//! processors than x86-64 and AArch64 no line is known.
+//! Lines need an optimised build (`opt-level` 1, 2, 3 or `"s"`, not `"z"`): without, the lock calls
+//! are functions of their own, and the line is one in `lock_api`. A function that is inlined in two
+//! places counts as two. On other processors than x86-64 and AArch64 no line is known.
 //!
 //! # Cost
 //!

@@ -107,7 +107,8 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
         return match class.waiting.holder {
             // What the first to wait was told: the lock may have had no owner just then.
             0 if standing(facts, class).is_none() => "No thread is seen to hold it: \
-                its holder may have ended without a release, or is not counted so far."
+                its holder may have ended without a release, is not counted so far, \
+                or is not noted, as with spinlocks and QRwLock in Rust."
                 .to_owned(),
             _ => "Look at what that thread does, and why it does not release the lock.".to_owned(),
         };
@@ -233,9 +234,9 @@ fn long_hold<'a>(class: &ClassSample, holds: &Holds<'a>) -> Option<(&'a CallerSa
     let is_it = longest.hold_max >= SLOW && is_long && 2.0 * short.sum::<f64>() < counts.wait_ns as f64;
     let time = numbers::time(most);
     is_it.then(|| match is_few {
-        _ if all <= 2.0 * most => (longest, format!("one hold of {time}")),
-        true => (longest, format!("a few holds of up to {time}")),
-        false => (longest, format!("long holds of up to {time}")),
+        _ if all <= 2.0 * most => (longest, format!("one hold of at least {time}")),
+        true => (longest, format!("a few holds (the longest: at least {time})")),
+        false => (longest, format!("long holds (the longest: at least {time})")),
     })
 }
 

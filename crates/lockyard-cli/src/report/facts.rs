@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockyard_segment::Sample;
+use lockyard_segment::layout::CLASSES;
 use lockyard_segment::sample::{CallerSample, ClassSample, ThreadSample};
 
 use super::numbers;
@@ -13,6 +14,10 @@ use crate::symbols::Symbols;
 pub(super) const SMALL: f64 = 0.01;
 /// A wait that somebody notices, in nanoseconds.
 pub(super) const LONG: u64 = 10_000_000;
+
+/// Locks that came when all classes were taken.
+const BEYOND: &str = "locks beyond the 191 classes";
+const _: () = assert!(CLASSES == 192);
 
 /// What a report is made of.
 #[derive(Debug)]
@@ -46,7 +51,17 @@ impl Facts<'_> {
 
     /// The class as people know it.
     pub(crate) fn label(&self, class: &ClassSample) -> String {
-        let kind = if class.kind.is_empty() { "other locks" } else { &class.kind };
+        let kind = match class.kind.as_str() {
+            "" if self.sample.classes.len() >= CLASSES => BEYOND,
+            "" => "other locks",
+            kind => kind,
+        };
+        let label = self.named(kind, class);
+        // A tab in a name would shift the columns behind it.
+        if label.contains(char::is_control) { label.replace(char::is_control, " ") } else { label }
+    }
+
+    fn named(&self, kind: &str, class: &ClassSample) -> String {
         match (class.site, class.name.as_str()) {
             (0, "") => kind.to_owned(),
             (0, name) => format!("{kind} {name}"),
@@ -104,4 +119,27 @@ pub(super) fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<
         let hold = thread.holds.iter().find(|hold| hold.lock == wait.lock)?;
         Some((thread, facts.symbols.line(&hold.place)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_have_one_line_without_tabs_and_say_when_classes_have_run_out() {
+        let class = |kind: &str, name: &str| ClassSample {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            ..ClassSample::default()
+        };
+        let label = |classes: Vec<ClassSample>| {
+            let sample = Sample { classes, ..Sample::default() };
+            let (symbols, known) = (&Symbols::default(), &Known::default());
+            Facts { sample: &sample, thread_time: Duration::ZERO, cpus: 2, ended: true, symbols, known }
+                .label(&sample.classes[0])
+        };
+        assert_eq!(label(vec![class("Mutex", "a\tb\nc")]), "Mutex a b c");
+        assert_eq!(label(vec![class("", "")]), "other locks");
+        assert_eq!(label(vec![class("", ""); CLASSES]), "locks beyond the 191 classes");
+    }
 }

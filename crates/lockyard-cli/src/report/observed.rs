@@ -175,7 +175,7 @@ fn classes(facts: &Facts<'_>, look: Look, extent: Extent) -> String {
     let _ = writeln!(
         out,
         "{}",
-        look.dim("  Sorted by time lost: waiting, spinning included. The longest hold is of those that had others wait,\n  and of a sample.")
+        look.dim("  Sorted by time lost: waiting, spinning included. The longest hold is of a sample, and of those that\n  had others wait: of these what came before the first of the others is left out, as a rule.")
     );
     let tree = waiting::tree(facts);
     out + if tree.is_empty() { waiting_by_class(facts) } else { tree }.as_str()

@@ -31,7 +31,19 @@ use crate::untimed::{NOT_TIMED, semaphore_waits};
 /// others told nothing.
 pub(crate) fn verdict(facts: &Facts<'_>) -> String {
     let not_all = session::told(&facts.known.left).into_iter().chain(facts.known.untold.clone());
-    not_all.map(|why| format!("Not all: {why}. ")).collect::<String>() + &sentence(facts)
+    not_all.map(|why| format!("Not all: {why}. ")).collect::<String>() + &sentence(facts) + hidden(facts)
+}
+
+/// What is said where the lines are those of lock calls that are functions of their own.
+fn hidden(facts: &Facts<'_>) -> &'static str {
+    let callers = facts.sample.classes.iter().flat_map(|class| class.callers.iter().map(|caller| &caller.place));
+    let waits = facts.sample.waiters.iter().filter_map(|thread| Some(&thread.waits.as_ref()?.place));
+    if callers.chain(waits).any(|place| facts.symbols.call(place).is_some_and(|spot| spot.at.is_lock_call())) {
+        " Some lines are those of the lock call itself: built with optimisation \
+         (opt-level 1, 2, 3 or s, not z), the program tells its own."
+    } else {
+        ""
+    }
 }
 
 fn sentence(facts: &Facts<'_>) -> String {
