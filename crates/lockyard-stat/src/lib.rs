@@ -38,7 +38,7 @@
 //!
 //! A lock's class is the place at which it was first taken: the locks of one field are several
 //! classes if different lines took them first. [`Named`] gives them a name of the program's own,
-//! and makes them one. There are 191 classes, of which 159 may be places; locks of further ones are
+//! and makes them one. There are 255 classes, of which 159 may be places; locks of further ones are
 //! counted together. Name what locks are for ("shard"), not each lock ("shard 17").
 //!
 //! `lockyard record` takes a guard that goes to another thread to be held to the end: do not record

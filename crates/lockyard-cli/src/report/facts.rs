@@ -16,7 +16,7 @@ pub(super) const SMALL: f64 = 0.01;
 pub(super) const LONG: u64 = 10_000_000;
 
 /// Locks that came when all classes were taken.
-const BEYOND: &str = "locks beyond the 191 classes";
+const BEYOND: &str = "locks beyond the 255 classes";
 const _: () = assert!(CLASSES == 192);
 
 /// What a report is made of.
@@ -140,6 +140,6 @@ mod tests {
         };
         assert_eq!(label(vec![class("Mutex", "a\tb\nc")]), "Mutex a b c");
         assert_eq!(label(vec![class("", "")]), "other locks");
-        assert_eq!(label(vec![class("", ""); CLASSES]), "locks beyond the 191 classes");
+        assert_eq!(label(vec![class("", ""); CLASSES]), "locks beyond the 255 classes");
     }
 }
