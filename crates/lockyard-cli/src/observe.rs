@@ -289,8 +289,9 @@ fn of_running(sample: &Sample, readers: &[Reader]) -> Vec<ThreadSample> {
 /// All processes of a session as one; `None` if there is none.
 fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
     let samples = readers.iter().map(|reader| {
-        let mut sample = known.gone(reader.process()).map_or_else(|| reader.sample(), |at| reader.sample_at(at));
-        if reader.is_before_exec() {
+        let end = known.ends.of_reader(reader);
+        let mut sample = end.map_or_else(|| reader.sample(), |(at, _)| reader.sample_at(at));
+        if reader.is_before_exec() || end.is_some_and(|(_, has_become)| has_become) {
             // Its threads are gone, and what they waited for. Those of the program that the process
             // is now have other locks, at the same addresses perhaps.
             sample.waiters.clear();

@@ -15,7 +15,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use lockyard_segment::Reader;
+use lockyard_segment::{Program as Running, Reader};
 
 use crate::elf;
 
@@ -45,10 +45,10 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
         |process: u32| environment(process).split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
     // An earlier command may have had the same id.
     let begun = began(session);
-    let belongs = |process: &u32| began_so(*process) && begun <= began(*process);
+    let belongs = |process: &u32| began(*process).is_some_and(|its| Some(its) >= begun) && began_so(*process);
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    for process in all.filter(belongs).filter(|process| threads(*process).is_some()) {
+    for process in all.filter(belongs) {
         if !found.iter().any(|left| left.process == process) {
             found.push(Left { process, tells: false });
         }
@@ -69,16 +69,6 @@ fn environment(process: u32) -> Vec<u8> {
         std::thread::yield_now();
     }
     Vec::new()
-}
-
-/// How many threads `process` has: field 20 of its `stat`. `None`: it has ended, though nobody may
-/// have collected it yet (field 3).
-pub(crate) fn threads(process: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let mut fields = stat.rsplit(')').next()?.split_whitespace();
-    let ended = matches!(fields.next()?, "Z" | "X");
-    // The first thread may end before the others.
-    fields.nth(16)?.parse().ok().filter(|threads| !ended || *threads > 1)
 }
 
 /// What `left` means for a reader of the report, as half a sentence; `None`: nothing runs.
@@ -133,7 +123,7 @@ impl Loaded {
     pub(crate) fn look(&mut self, process: u32, file: &Path) {
         let Some(library) = &self.library else { return };
         self.first.get_or_insert(process);
-        let stack = stack(process).unwrap_or(0);
+        let stack = Running::of(process).map_or(0, |running| running.stack);
         let is_known = |seen: &Program| seen.stack == stack && seen.file == file && seen.has.is_some();
         let at = match self.seen.iter().position(|seen| seen.process == process) {
             Some(at) if is_known(&self.seen[at]) => return,
@@ -193,20 +183,9 @@ fn has_library(maps: &[u8], library: &OsStr) -> Option<bool> {
     }
 }
 
-/// Where the stack of `process` begins. 0: this user may not know it.
-fn stack(process: u32) -> Option<u64> {
-    field(process, 28)
-}
-
 /// When `process` began, in ticks since boot.
 fn began(process: u32) -> Option<u64> {
-    field(process, 22)
-}
-
-/// A number in the `stat` of `process`, behind its name.
-fn field(process: u32, number: usize) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    stat.rsplit(')').next()?.split_whitespace().nth(number - 3)?.parse().ok()
+    Running::of(process).map(|running| running.began)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ fn keep(image: Image, session: u32) -> Option<()> {
         return None;
     }
     process::may_be_long(LENGTH as u64).ok()?;
-    // Its threads are gone, and their waits are over.
+    // Its threads are gone, and their waits are over; since when, a reader may know better.
     pwrite(&file, &Linux::now().to_le_bytes(), offset_of!(Header, ended_ns) as u64).ok()?;
     pwrite(&file, &1u32.to_le_bytes(), offset_of!(Header, ended) as u64).ok()?;
     let folder = File::open(process::FOLDER, OFlags::PATH).ok()?;

@@ -1,4 +1,4 @@
-//! What is where in the segment, version 12.
+//! What is where in the segment, version 13.
 //!
 //! | part | offset | bytes | written by |
 //! |---|---|---|---|
@@ -31,7 +31,7 @@ pub use crate::text::Text;
 /// "lockyard".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyard");
 /// The version of this layout.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -114,6 +114,8 @@ pub struct Header {
     pub ended_ns: AtomicU64,
     /// When the segment was opened, likewise.
     pub opened_ns: AtomicU64,
+    /// Where the stack of the program begins (field 28 of its `stat`), or 0.
+    pub stack: AtomicU64,
     /// Events that have names.
     pub events: AtomicU32,
     /// Reasons to fall back that have names.

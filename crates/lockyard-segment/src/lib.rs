@@ -79,7 +79,9 @@
 //!   handlers give locks back in it. Where system calls were filtered from the start, when it first
 //!   waits.
 //! * **exec**: the new program's segment replaces the old one's. A session gets both: the old one
-//!   is called `lockyard.PID.1` from then on, that of a third program `lockyard.PID.2`.
+//!   is called `lockyard.PID.1` from then on, that of a third program `lockyard.PID.2`. A new
+//!   program without a segment leaves the old one where it is: readers see by where the stack of
+//!   the process begins that it is over.
 //! * **No segment**, where a limit forbids it: a word in its place tells readers why.
 //!
 //! # Cost
@@ -100,8 +102,10 @@ pub mod layout;
 mod life;
 mod memory;
 mod moved;
+mod name;
 pub mod places;
 mod process;
+mod program;
 pub mod reader;
 pub mod recorder;
 mod refusal;
@@ -123,6 +127,7 @@ pub use fallbacks::{CHOSEN, Fallback};
 pub use holds::{acquired_plainly, released_plainly};
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
+pub use program::Program;
 pub use reader::Reader;
 pub use recorder::Recorder;
 pub use refusal::Refusal;

@@ -14,6 +14,8 @@ pub enum Refusal {
     NoProcess(u32),
     /// The process has no segment.
     NoSegment(u32),
+    /// The process has become another program, by exec, which has no segment.
+    Replaced(u32),
     /// The process belongs to another user.
     OtherUser {
         /// The process.
@@ -46,6 +48,10 @@ impl fmt::Display for Refusal {
             Self::NoSegment(process) => write!(
                 out,
                 "process {process} has no lock statistics; start it with `lockyard run -- PROGRAM`, or with LOCKYARD_STAT=1 if it is linked with liblockyard or lockyard-stat"
+            ),
+            Self::Replaced(process) => write!(
+                out,
+                "process {process} has become another program (exec), which has no lock statistics; those of the program before are part of the report of `lockyard stat -- PROGRAM`"
             ),
             Self::OtherUser { process, user } => {
                 write!(out, "the statistics of process {process} belong to user {user}; ask as that user, or as root")

@@ -29,7 +29,7 @@ use crate::fallbacks::{self, Fallback};
 use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
 use crate::process::{self, populate};
 use crate::untold::{self, Refused};
-use crate::{exec, site};
+use crate::{exec, program, site};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -193,6 +193,7 @@ fn describe(shared: &Shared, me: u32) {
     header.version.store(VERSION, Relaxed);
     header.process.store(me, Relaxed);
     header.began.store(process::began(me).unwrap_or(0), Relaxed);
+    header.stack.store(program::own_stack(), Relaxed);
     header.namespace.store(process::namespace(), Relaxed);
     header.session.store(SESSION.load(Relaxed), Relaxed);
     header.recorded.store(RECORDED.load(Relaxed), Relaxed);

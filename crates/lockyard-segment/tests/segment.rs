@@ -101,6 +101,12 @@ fn role() {
             let next = next.args(["--exact", "role", "--nocapture"]).env("SEGMENT_ROLE", "limited");
             panic!("no exec: {}", next.exec());
         }
+        Ok("exec of another") => {
+            segment::open(b"test").expect("a segment");
+            say("ready");
+            listen();
+            panic!("no exec: {}", Command::new("cat").exec());
+        }
         Ok("limited") => {
             assert_eq!(segment::open(b"test"), Err(Refused::File(libc::EFBIG)));
             say("ready");
@@ -337,6 +343,26 @@ fn the_segment_of_the_program_before_exec_is_not_the_later_ones() {
     assert!(!segment::reader::running().contains(&id));
     writer.ends();
     assert!(!file(id).exists());
+}
+
+/// It was told of as if it still ran.
+#[test]
+fn a_program_is_over_once_exec_has_begun_one_without_a_segment() {
+    let _alone = alone();
+    let mut writer = Writer::start("exec of another", &[]);
+    let id = writer.id();
+    let reader = Reader::open(id).expect("its segment");
+    assert!(!reader.ended() && !reader.is_before_exec() && segment::reader::running().contains(&id));
+    writer.tell();
+    let end = Instant::now() + Duration::from_secs(60);
+    while !reader.ended() && Instant::now() < end {
+        thread::yield_now();
+    }
+    assert!(reader.ended() && reader.is_before_exec());
+    assert_eq!(Reader::open(id).map(drop), Err(Refusal::Replaced(id)));
+    assert!(!segment::reader::running().contains(&id));
+    writer.ends();
+    let _ = std::fs::remove_file(file(id));
 }
 
 #[test]

@@ -58,6 +58,13 @@ fn a_deadlock_before_exec_is_over() {
     assert!(!report.contains("Deadlock"), "{report}");
 }
 
+/// They were said to wait for each other as long as the program ran that tells nothing.
+#[test]
+fn a_deadlock_before_exec_of_a_program_that_tells_nothing_is_over() {
+    let report = told("gets out quietly", &[]);
+    assert!(!report.contains("Deadlock"), "{report}");
+}
+
 /// It had only a number: it has never waited, and the kernel's note of its name was gone.
 #[test]
 fn a_thread_that_holds_a_lock_to_the_end_is_named() {

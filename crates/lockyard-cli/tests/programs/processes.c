@@ -106,14 +106,15 @@ static void become(char *program, char *what)
     exit(1);
 }
 
-// It gets out of a deadlock by becoming another program.
-static void get_out(char *program)
+// It gets out of a deadlock by becoming another program, which tells nothing if `environment` is
+// empty.
+static void get_out(char *program, char *what, char **environment)
 {
     pthread_t threads[2];
     pthread_create(&threads[0], NULL, forth, NULL);
     pthread_create(&threads[1], NULL, back, NULL);
     nap(600000);
-    execv(program, (char *[]){ program, "calm", NULL });
+    execve(program, (char *[]){ program, what, NULL }, environment);
     exit(1);
 }
 
@@ -186,7 +187,11 @@ int main(int words, char **word)
     else if (!strcmp(what, "becomes nothing"))
         become(word[0], "nothing");
     else if (!strcmp(what, "gets out"))
-        get_out(word[0]);
+        get_out(word[0], "calm", environ);
+    else if (!strcmp(what, "gets out quietly"))
+        get_out(word[0], "lingers", (char *[]){ NULL });
+    else if (!strcmp(what, "lingers"))
+        nap(1000000);
     else if (!strcmp(what, "spin"))
         spin();
     else if (!strcmp(what, "stuck"))
