@@ -92,6 +92,15 @@ pub(crate) fn told(left: &[Left]) -> Option<String> {
     })
 }
 
+/// The children of forks that could not tell of their locks, by the segments of `readers`.
+pub(crate) fn untold(readers: &[Reader]) -> Option<String> {
+    let (count, why) = Reader::untold_children(readers)?;
+    Some(match count {
+        1 => format!("a child of a fork could not make its statistics: {why}"),
+        _ => format!("{count} children of forks could not make their statistics; one of them: {why}"),
+    })
+}
+
 /// Where the preload library was found missing, and where not.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Loaded {

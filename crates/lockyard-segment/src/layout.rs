@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`Header`] | 0 | 4,096 | the process |
 //! | names of events | 4,096 | 4,096 | the process, once |
-//! | [`Baseline`] | 8,192 | 4,096 | the process that resets: the resetter |
+//! | [`Baseline`] | 8,192 | 4,096 | the process that resets: the resetter; children of forks |
 //! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 393,216 | the process |
 //! | the same at the last reset, [`CLASSES`] of [`Tally`] | 405,504 | 393,216 | the resetter |
 //! | callers, [`CALLERS`] of [`CallerRecord`] | 798,720 | 131,072 | the process |
@@ -147,7 +147,7 @@ pub struct Header {
     pub tapes: [AtomicU64; TAPES / 64],
 }
 
-/// What the counters were when somebody reset them.
+/// What the counters were when somebody reset them, and which children could not tell.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Baseline {
@@ -157,6 +157,11 @@ pub struct Baseline {
     pub events: [AtomicU64; EVENTS],
     /// Fallbacks.
     pub fallbacks: [AtomicU64; FALLBACKS],
+    /// Children of forks, and theirs, that could make no segment (Release). They write it: this
+    /// page is what they keep of the process's.
+    pub untold: AtomicU64,
+    /// Why the last of them could not: the [word](crate::Refused) of it.
+    pub untold_why: AtomicU64,
 }
 
 /// What a class has counted.

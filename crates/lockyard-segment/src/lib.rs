@@ -77,7 +77,7 @@
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
 //!   segment of its own when it first takes a lock: a child that only execs pays nothing, though
 //!   handlers give locks back in it. Where system calls were filtered from the start, when it first
-//!   waits.
+//!   waits. One that can make none says so in the one page that it keeps of its parent's.
 //! * **exec**: the new program's segment replaces the old one's. A session gets both: the old one
 //!   is called `lockyard.PID.1` from then on, that of a third program `lockyard.PID.2`. A new
 //!   program without a segment leaves the old one where it is: readers see by where the stack of
@@ -96,6 +96,7 @@ pub mod callers;
 pub mod classes;
 mod exec;
 mod fallbacks;
+mod forked;
 pub mod histogram;
 mod holds;
 pub mod layout;
@@ -124,6 +125,7 @@ pub mod writer;
 pub use callers::Caller;
 pub use classes::Class;
 pub use fallbacks::{CHOSEN, Fallback};
+pub use forked::Parents;
 pub use holds::{acquired_plainly, released_plainly};
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
@@ -137,4 +139,4 @@ pub use told::{
     contended_by, joined, page, page_so_far, refused, released, released_on, releasing, releasing_on,
 };
 pub use untold::Refused;
-pub use writer::{Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};
+pub use writer::{after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

@@ -234,7 +234,9 @@ pub(crate) fn remove(name: &Name) {
 /// full.
 pub(crate) fn populate(page: *mut u8, pages: usize) -> Result<(), Errno> {
     // SAFETY: asks for nothing but that a write would do; where there is no mapping it is refused.
-    unsafe { madvise(page.cast(), pages * PAGE, Advice::LinuxPopulateWrite) }
+    let made = unsafe { madvise(page.cast(), pages * PAGE, Advice::LinuxPopulateWrite) };
+    // So the kernel calls what a write would have met with SIGBUS.
+    made.map_err(|error| if error == Errno::FAULT { Errno::NOSPC } else { error })
 }
 
 /// Whether `process` (0: nobody) is there.

@@ -158,6 +158,11 @@ impl Reader {
         self.shared().baseline.reset_ns.load(Acquire) != 0
     }
 
+    /// Reads a copy's words again.
+    pub(crate) fn refresh(&self) {
+        self.memory.refresh();
+    }
+
     pub(crate) fn pages(&self) -> impl Iterator<Item = &ThreadPage> {
         self.memory.pages()
     }

@@ -67,26 +67,7 @@ impl fmt::Display for Refusal {
                 "process {process} writes statistics of version {found}, this command reads version {VERSION}; use the command of its Lockyard"
             ),
             Self::Untold(process, why) => {
-                let length = LENGTH.div_ceil(1 << 20);
-                let (file, memory) = (Errno::FBIG.raw_os_error(), Errno::NOMEM.raw_os_error());
-                write!(out, "process {process} could not make its statistics: ")?;
-                match *why {
-                    Refused::File(error) if error == file => write!(
-                        out,
-                        "its files are limited to less (ulimit -f) than the {length} MiB that they seem to have; raise the limit"
-                    ),
-                    Refused::Memory(error) if error == memory => write!(
-                        out,
-                        "they take {length} MiB of addresses, which its limit of memory (ulimit -v) does not leave; raise the limit"
-                    ),
-                    Refused::File(error) | Refused::Memory(error) => {
-                        write!(
-                            out,
-                            "{}; see that /dev/shm can be written and has room",
-                            std::io::Error::from_raw_os_error(error)
-                        )
-                    }
-                }
+                write!(out, "process {process} could not make its statistics: {why}")
             }
             Self::Recorded(process) => {
                 write!(out, "process {process} is being recorded by another command; wait until that has ended")
@@ -100,3 +81,28 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = LENGTH.div_ceil(1 << 20);
+        let (file, memory) = (Errno::FBIG.raw_os_error(), Errno::NOMEM.raw_os_error());
+        match *self {
+            Self::File(error) if error == file => write!(
+                out,
+                "its files are limited to less (ulimit -f) than the {length} MiB that they seem to have; raise the limit"
+            ),
+            Self::Memory(error) if error == memory => write!(
+                out,
+                "they take {length} MiB of addresses, which its limit of memory (ulimit -v) does not leave; raise the limit"
+            ),
+            Self::File(error) | Self::Memory(error) => write!(
+                out,
+                "{}; see that /dev/shm can be written and has room",
+                std::io::Error::from_raw_os_error(error)
+            ),
+            Self::Sandbox => {
+                write!(out, "it had shut itself in a sandbox, which may end it for a file; take a lock before it does")
+            }
+        }
+    }
+}

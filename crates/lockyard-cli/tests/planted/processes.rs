@@ -37,6 +37,17 @@ fn acquisitions_in_the_child_of_a_fork_are_counted_without_a_wait() {
     told("calm child", &["problem: its threads waited ".to_owned(), " of 2,000 acquisitions".to_owned()]);
 }
 
+/// Locks were not the program's problem, and no word of the child.
+#[test]
+fn a_child_that_can_open_no_statistics_is_told_of() {
+    let not_all = |what: &str, why: &str| {
+        let begin = format!("Not all: a child of a fork could not make its statistics: {why}");
+        told(what, &[begin, "The locks that were seen are not this program's problem".to_owned()]);
+    };
+    not_all("no files", "Too many open files");
+    not_all("sandbox", "it had shut itself in a sandbox");
+}
+
 /// What it had counted was thrown away: locks were "not this program's problem".
 #[test]
 fn waits_before_exec_are_counted() {

@@ -3,8 +3,12 @@
 // The test finds lines by their marks.
 #include "plants.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER, index_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -66,6 +70,28 @@ static void child(void *(*first)(void *), void *(*second)(void *))
         _exit(0);
     }
     waitpid(child, NULL, 0);
+}
+
+// A child that can open nothing by its first lock: out of descriptors, or in a sandbox.
+static void shut(int is_sandbox)
+{
+    pthread_mutex_lock(&index_lock);
+    pthread_mutex_unlock(&index_lock);
+    pid_t child = fork();
+    if (child == 0) {
+        struct sock_filter allowed[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+        struct sock_fprog program = { 1, allowed };
+        struct rlimit none = { 0, 0 };
+        if (!is_sandbox && setrlimit(RLIMIT_NOFILE, &none) != 0)
+            _exit(1);
+        if (is_sandbox && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, 2, &program) != 0))
+            _exit(1);
+        run(holder, 1, asker, 1);
+        _exit(0);
+    }
+    int status;
+    if (waitpid(child, &status, 0) != child || status != 0)
+        exit(1);
 }
 
 // Its threads wait for each other until it is killed.
@@ -192,6 +218,8 @@ int main(int words, char **word)
         get_out(word[0], "lingers", (char *[]){ NULL });
     else if (!strcmp(what, "lingers"))
         nap(1000000);
+    else if (!strcmp(what, "no files") || !strcmp(what, "sandbox"))
+        shut(!strcmp(what, "sandbox"));
     else if (!strcmp(what, "spin"))
         spin();
     else if (!strcmp(what, "stuck"))
