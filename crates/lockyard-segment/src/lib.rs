@@ -79,9 +79,9 @@
 //!   handlers give locks back in it. Where system calls were filtered from the start, when it first
 //!   waits. One that can make none says so in the one page that it keeps of its parent's.
 //! * **exec**: the new program's segment replaces the old one's. A session gets both: the old one
-//!   is called `lockyard.PID.1` from then on, that of a third program `lockyard.PID.2`. A new
-//!   program without a segment leaves the old one where it is: readers see by where the stack of
-//!   the process begins that it is over.
+//!   is called `lockyard.PID.INODE` from then on, as is that of an earlier process with the same
+//!   number. A new program without a segment leaves the old one where it is: readers see by where
+//!   the stack of the process begins that it is over.
 //! * **No segment**, where a limit forbids it: a word in its place tells readers why.
 //!
 //! # Cost

@@ -25,12 +25,13 @@ use crate::program::Program;
 pub(crate) const FOLDER: &CStr = c"/dev/shm";
 const PREFIX: &[u8] = b"lockyard.";
 
-/// A program that a process runs, or ran before exec: what has a segment.
+/// A program that a process runs, or ran before exec, or an earlier process of the same number ran:
+/// what has a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Image {
     pub(crate) process: u32,
-    /// 0: it runs this one.
-    pub(crate) before: u32,
+    /// 0: it runs this one. Else the number of the segment's file: no two have the same.
+    pub(crate) before: u64,
 }
 
 impl Image {
@@ -306,7 +307,7 @@ mod tests {
     #[test]
     fn names_fit() {
         assert_eq!(file_name(u32::MAX).as_c_str(), c"lockyard.4294967295");
-        for image in [Image::of(7), Image { process: 7, before: 3 }] {
+        for image in [Image::of(7), Image { process: u32::MAX, before: u64::MAX }] {
             assert_eq!(Image::named(image.name().as_c_str().to_bytes()), Some(image));
         }
         assert_eq!(Image::named(b"lockyard.7.x").or(Image::named(b"other.7")), None);

@@ -62,6 +62,15 @@ fn waits_before_exec_are_counted() {
     cost("becomes nothing");
 }
 
+/// They were thrown away where the next program may make no file as long.
+#[test]
+fn waits_before_exec_are_counted_though_the_next_program_can_tell_nothing() {
+    let parts =
+        ["Not all: process ", " could not make its statistics: ", "Locks cost this program "].map(str::to_owned);
+    let report = told("becomes limited", &parts);
+    assert!(report.contains(&format!("asked for in {}", at("before", "before"))), "{report}");
+}
+
 /// Threads of the program before were told to wait for each other while the next one ran.
 #[test]
 fn a_deadlock_before_exec_is_over() {

@@ -210,6 +210,11 @@ int main(int words, char **word)
         run(calm, 1, calm, 1);
     else if (!strcmp(what, "becomes calm"))
         become(word[0], "calm");
+    else if (!strcmp(what, "becomes limited")) {
+        struct rlimit less = { 1 << 20, 1 << 20 };
+        setrlimit(RLIMIT_FSIZE, &less);
+        become(word[0], "calm");
+    }
     else if (!strcmp(what, "becomes nothing"))
         become(word[0], "nothing");
     else if (!strcmp(what, "gets out"))

@@ -1,5 +1,7 @@
 //! Two processes: one writes, the other reads. The writer is this program again, in a role.
 
+mod successors;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::panic::{self, AssertUnwindSafe};
@@ -100,6 +102,13 @@ fn role() {
             let mut next = Command::new(std::env::current_exe().expect("this program is a file"));
             let next = next.args(["--exact", "role", "--nocapture"]).env("SEGMENT_ROLE", "limited");
             panic!("no exec: {}", next.exec());
+        }
+        Ok("later") => {
+            say("ready");
+            listen();
+            segment::open(b"test").expect("a segment");
+            say("open");
+            listen();
         }
         Ok("exec of another") => {
             segment::open(b"test").expect("a segment");
@@ -329,40 +338,6 @@ fn a_session_keeps_the_name_and_gets_the_last_numbers() {
 fn a_child_of_fork_has_its_own() {
     let _alone = alone();
     Writer::start("fork", &[]).ends();
-}
-
-/// It was taken for that of a program that could make none, and stayed when that had ended.
-#[test]
-fn the_segment_of_the_program_before_exec_is_not_the_later_ones() {
-    let _alone = alone();
-    let writer = Writer::start("exec", &[]);
-    let id = writer.id();
-    let refused = Reader::open(id).map(drop).expect_err("there is none");
-    assert_eq!(refused, Refusal::Untold(id, Refused::File(libc::EFBIG)));
-    assert!(refused.to_string().contains("its files are limited to less (ulimit -f) than the "), "{refused}");
-    assert!(!segment::reader::running().contains(&id));
-    writer.ends();
-    assert!(!file(id).exists());
-}
-
-/// It was told of as if it still ran.
-#[test]
-fn a_program_is_over_once_exec_has_begun_one_without_a_segment() {
-    let _alone = alone();
-    let mut writer = Writer::start("exec of another", &[]);
-    let id = writer.id();
-    let reader = Reader::open(id).expect("its segment");
-    assert!(!reader.ended() && !reader.is_before_exec() && segment::reader::running().contains(&id));
-    writer.tell();
-    let end = Instant::now() + Duration::from_secs(60);
-    while !reader.ended() && Instant::now() < end {
-        thread::yield_now();
-    }
-    assert!(reader.ended() && reader.is_before_exec());
-    assert_eq!(Reader::open(id).map(drop), Err(Refusal::Replaced(id)));
-    assert!(!segment::reader::running().contains(&id));
-    writer.ends();
-    let _ = std::fs::remove_file(file(id));
 }
 
 #[test]
