@@ -178,17 +178,18 @@ impl Loaded {
 }
 
 /// Whether the process that has mapped `maps` has `library` among its files. `None`: it has no C
-/// library either, so that the loader is not done with it, or there is no loader.
+/// library either, so that the loader is not done with it, or there is no loader; or it has ended.
 fn has_library(maps: &[u8], library: &OsStr) -> Option<bool> {
     let names = || {
         maps.split(|byte| *byte == b'\n')
             .filter_map(|line| Some(&line[line.iter().rposition(|byte| *byte == b'/')? + 1..]))
     };
-    // Preloaded ones are mapped before it.
     let c = names().any(|name| name.starts_with(b"libc.so") || name.starts_with(b"libc-2"));
+    // The text comes in pieces, and ends early if the process does. The stack is behind all files.
+    let whole = maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(b"[stack]"));
     match names().any(|name| name.starts_with(library.as_bytes())) {
         true => Some(true),
-        false => c.then_some(false),
+        false => (c && whole).then_some(false),
     }
 }
 
@@ -269,6 +270,8 @@ mod tests {
         };
         assert_eq!(has_library(&maps(&["/bin/a", "[heap]", "/lib/ld-linux.so.2"]), library), None);
         assert_eq!(has_library(&maps(&["/bin/a", "/lib/libc.so.6", "[stack]"]), library), Some(false));
+        // The process ended while this was read.
+        assert_eq!(has_library(&maps(&["/bin/a", "/lib/libc.so.6"]), library), None);
         assert_eq!(has_library(&maps(&["/bin/a", "/lib/libc.so.6", "/x/libours.so (deleted)"]), library), Some(true));
     }
 
