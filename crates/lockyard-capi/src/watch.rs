@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use lockyard_segment::places::Object;
 use lockyard_segment::tape;
-use lockyard_segment::{self as segment, Caller, Class, Holder, Refused};
+use lockyard_segment::{self as segment, Caller, Class, Holder};
 
 use crate::site::Site;
 
@@ -348,7 +348,7 @@ pub(crate) fn give<T>(lock: *mut T) {
 pub extern "C" fn ly_stat_open() -> c_int {
     match segment::open_for_life(b"liblockyard") {
         Ok(()) => 0,
-        Err(Refused::File(error) | Refused::Memory(error)) => error,
+        Err(refused) => refused.error(),
     }
 }
 

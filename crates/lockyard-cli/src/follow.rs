@@ -13,14 +13,14 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockyard::platform::Platform;
-use lockyard::platform::linux::Linux;
+use lockyard_segment::Program;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::ends::Ends;
 use crate::failure::{Failure, plain};
 use crate::interrupt;
 use crate::proc::{TICKS, command, cpu_time, file_of, inside, is_thread, last_begun, other_root, waits_in_futex};
-use crate::session::{self, Left, Loaded, threads};
+use crate::session::{self, Left, Loaded};
 
 /// The time between the first two looks; each is twice as long as the one before.
 const FIRST: Duration = Duration::from_millis(1);
@@ -51,8 +51,8 @@ pub(crate) struct Known {
     pub(crate) thread_time: Duration,
     /// The processes of the family, as of the last thorough look.
     family: Vec<u32>,
-    /// Those that have ended, and when that was seen (ns of the monotonic clock).
-    gone: Vec<(u32, u64)>,
+    /// When their programs ended.
+    pub(crate) ends: Ends,
     /// Looks so far.
     looked: u32,
     /// How much of that time no thorough look has covered yet, by the clock.
@@ -128,27 +128,19 @@ impl Known {
         self.looked = THOROUGH;
     }
 
-    /// When `process` was seen to have ended.
-    pub(crate) fn gone(&self, process: u32) -> Option<u64> {
-        self.gone.iter().find(|(gone, _)| *gone == process).map(|(_, at)| *at)
-    }
-
     /// Adds a look at the family of `root`, which covers the last `time`. Most looks only count
     /// threads; the first ones, and one in [`THOROUGH`], go through all of them.
     pub(crate) fn look(&mut self, root: u32, time: Duration) {
         self.looked += 1;
         self.uncovered += time;
         let mut count = 0;
-        let gone = &mut self.gone;
-        self.family.retain(|process| match threads(*process) {
-            Some(threads) => {
-                count += threads;
+        let ends = &mut self.ends;
+        self.family.retain(|process| match ends.look(*process) {
+            Some(program) => {
+                count += program.threads;
                 true
             }
-            None => {
-                note_end(gone, *process);
-                false
-            }
+            None => false,
         });
         if self.looked > THOROUGH && !self.looked.is_multiple_of(THOROUGH) {
             self.thread_time += time * count;
@@ -203,6 +195,7 @@ impl Known {
     fn process(&mut self, process: u32, time: Duration, family: &mut Vec<u32>) {
         let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return };
         let tasks: Vec<PathBuf> = tasks.flatten().map(|task| task.path()).collect();
+        self.ends.look(process);
         self.thread_time += time * tasks.len() as u32;
         // Of many threads some, from all of them.
         for task in tasks.iter().step_by(tasks.len().div_ceil(MOST).max(1)) {
@@ -312,7 +305,7 @@ impl Followed {
         let begun = Instant::now();
         thread::sleep(PATIENCE);
         self.known.left = session::running(session);
-        let threads = self.known.left.iter().filter_map(|left| threads(left.process)).sum::<u32>();
+        let threads = self.known.left.iter().filter_map(|left| Some(Program::of(left.process)?.threads)).sum::<u32>();
         self.known.thread_time += begun.elapsed() * threads;
     }
 
@@ -320,18 +313,11 @@ impl Followed {
         let refused = |error| Failure::run(format!("cannot wait for the program: {}", plain(&error)));
         let status = self.child.try_wait().map_err(refused)?;
         if status.is_some() {
-            note_end(&mut self.known.gone, self.child.id());
+            self.known.ends.note(self.child.id());
             // This command has started nothing else.
             self.known.cpu_time = cpu_time(std::process::id(), true).unwrap_or_default();
         }
         Ok(status)
-    }
-}
-
-/// Notes in `gone` that `process` has ended by now.
-fn note_end(gone: &mut Vec<(u32, u64)>, process: u32) {
-    if !gone.iter().any(|(known, _)| *known == process) {
-        gone.push((process, Linux::now()));
     }
 }
 
@@ -343,11 +329,22 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
+    use lockyard::platform::Platform;
+    use lockyard::platform::linux::Linux;
     use rustix::process::{WaitId, WaitIdOptions, waitid};
 
+    use lockyard_segment::Maker;
+
     use super::*;
+
+    /// What a segment of `process` would tell of it.
+    fn maker_of(process: u32) -> Maker {
+        let program = Program::of(process).expect("it runs");
+        Maker { at: program.began, stack: program.stack }
+    }
     use crate::elf;
 
     #[test]
@@ -355,7 +352,6 @@ mod tests {
         let mut known = Known::default();
         known.look(std::process::id(), Duration::from_secs(1));
         assert!(known.thread_time >= Duration::from_secs(1));
-        assert!(threads(std::process::id()).is_some_and(|threads| threads >= 1));
         let before = known.thread_time;
         (0..THOROUGH).for_each(|_| known.look(std::process::id(), Duration::from_secs(1)));
         assert!(known.thread_time >= before + Duration::from_secs(THOROUGH.into()), "rough looks count as well");
@@ -367,18 +363,25 @@ mod tests {
 
     #[test]
     fn the_end_of_a_child_is_noted_though_nobody_collects_it() {
-        let mut child = Command::new("sleep").arg("600").spawn().expect("sleep");
-        let mut known = Known { family: vec![child.id()], ..Known::default() };
+        let begun = Linux::now();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat");
+        let child_id = child.id();
+        // Inside exec its stack begins elsewhere.
+        child.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it writes");
+        let mut known = Known { family: vec![child_id], ..Known::default() };
         known.look(std::process::id(), Duration::ZERO);
-        assert_eq!(known.gone(child.id()), None);
+        let maker = maker_of(child_id);
+        let end = |known: &Known| known.ends.of(child_id, &maker, begun);
+        assert_eq!(end(&known), None);
         child.kill().expect("it is there");
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(Pid::from_child(&child)), options).expect("it ends");
         known.look(std::process::id(), Duration::ZERO);
-        let gone = known.gone(child.id());
-        assert!(gone.is_some_and(|at| at <= Linux::now()));
+        let ended = end(&known);
+        assert!(ended.is_some_and(|(at, has_become)| at <= Linux::now() && !has_become));
         known.look(std::process::id(), Duration::ZERO);
-        assert_eq!(known.gone(child.id()), gone, "once");
+        assert_eq!(end(&known), ended, "once");
         child.wait().expect("it has ended");
     }
 
@@ -413,9 +416,11 @@ mod tests {
     fn a_program_is_waited_for() {
         let mut followed = Followed::new(Command::new("sleep").arg("600").spawn().expect("sleep"), None, None);
         assert_eq!(followed.wait(Duration::ZERO).unwrap(), None);
+        let maker = maker_of(followed.child.id());
         followed.child.kill().expect("it is there");
         assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| !status.success()));
-        assert!(followed.known.gone(followed.child.id()).is_some(), "what comes after is not its time");
+        let end = followed.known.ends.of(followed.child.id(), &maker, 0);
+        assert!(end.is_some(), "what comes after is not its time");
     }
 
     #[test]

@@ -46,6 +46,7 @@ mod compare;
 mod completions;
 mod deadlock;
 mod elf;
+mod ends;
 mod events;
 mod failure;
 mod follow;

@@ -24,6 +24,7 @@ use crate::report::facts::Facts;
 use crate::report::look::Look;
 use crate::report::observed::Extent;
 use crate::report::{folded, json, observed, observed_json, openmetrics, verdict};
+use crate::session;
 use crate::stacks;
 use crate::symbols::Symbols;
 use crate::terminal;
@@ -109,6 +110,7 @@ impl Observation {
             let threads = f64::from(between.threads.max(1));
             known.seen = Some(between.lost_ns() as f64 / (GLANCE.as_nanos() as f64 * threads));
         }
+        known.untold = session::untold(std::slice::from_ref(reader));
         let symbols = Symbols::of(&known);
         let teller = Teller { what: name_of(process), symbols, known, styled, stdout_taken: false };
         let first = reader.sample();
@@ -195,7 +197,7 @@ impl Observation {
         }
         let readers = Reader::of_session(session);
         let sample = together(&readers, &followed.known);
-        followed.known.untold = unseen::refused(session, sample.is_some());
+        followed.known.untold = unseen::refused(session, &readers, sample.is_some());
         // Those that go on, a daemon for one, remove theirs themselves once this command is gone.
         readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
         // And what those left that could not tell.
@@ -290,8 +292,9 @@ fn of_running(sample: &Sample, readers: &[Reader]) -> Vec<ThreadSample> {
 /// All processes of a session as one; `None` if there is none.
 fn together(readers: &[Reader], known: &Known) -> Option<Sample> {
     let samples = readers.iter().map(|reader| {
-        let mut sample = known.gone(reader.process()).map_or_else(|| reader.sample(), |at| reader.sample_at(at));
-        if reader.is_before_exec() {
+        let end = known.ends.of_reader(reader);
+        let mut sample = end.map_or_else(|| reader.sample(), |(at, _)| reader.sample_at(at));
+        if reader.is_before_exec() || end.is_some_and(|(_, has_become)| has_become) {
             // Its threads are gone, and what they waited for. Those of the program that the process
             // is now have other locks, at the same addresses perhaps.
             sample.waiters.clear();

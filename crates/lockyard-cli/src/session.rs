@@ -15,7 +15,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use lockyard_segment::Reader;
+use lockyard_segment::{Program as Running, Reader};
 
 use crate::elf;
 
@@ -45,10 +45,10 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
         |process: u32| environment(process).split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
     // An earlier command may have had the same id.
     let begun = began(session);
-    let belongs = |process: &u32| began_so(*process) && begun <= began(*process);
+    let belongs = |process: &u32| began(*process).is_some_and(|its| Some(its) >= begun) && began_so(*process);
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    for process in all.filter(belongs).filter(|process| threads(*process).is_some()) {
+    for process in all.filter(belongs) {
         if !found.iter().any(|left| left.process == process) {
             found.push(Left { process, tells: false });
         }
@@ -111,6 +111,15 @@ pub(crate) fn told(left: &[Left]) -> Option<String> {
     })
 }
 
+/// The children of forks that could not tell of their locks, by the segments of `readers`.
+pub(crate) fn untold(readers: &[Reader]) -> Option<String> {
+    let (count, why) = Reader::untold_children(readers)?;
+    Some(match count {
+        1 => format!("a child of a fork could not make its statistics: {why}"),
+        _ => format!("{count} children of forks could not make their statistics; one of them: {why}"),
+    })
+}
+
 /// Where the preload library was found missing, and where not.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Loaded {
@@ -142,7 +151,7 @@ impl Loaded {
     pub(crate) fn look(&mut self, process: u32, file: &Path) {
         let Some(library) = &self.library else { return };
         self.first.get_or_insert(process);
-        let stack = stack(process).unwrap_or(0);
+        let stack = Running::of(process).map_or(0, |running| running.stack);
         let is_known = |seen: &Program| seen.stack == stack && seen.file == file && seen.has.is_some();
         let at = match self.seen.iter().position(|seen| seen.process == process) {
             Some(at) if is_known(&self.seen[at]) => return,
@@ -188,37 +197,27 @@ impl Loaded {
 }
 
 /// Whether the process that has mapped `maps` has `library` among its files. `None`: it has no C
-/// library either, so that the loader is not done with it, or there is no loader.
+/// library either, so that the loader is not done with it, or there is no loader; or it has ended.
 fn has_library(maps: &[u8], library: &OsStr) -> Option<bool> {
     let names = || {
         maps.split(|byte| *byte == b'\n')
             .filter_map(|line| Some(&line[line.iter().rposition(|byte| *byte == b'/')? + 1..]))
     };
-    // Preloaded ones are mapped before it.
     let c = names().any(|name| name.starts_with(b"libc.so") || name.starts_with(b"libc-2"));
+    // The text comes in pieces, and ends early if the process does. The stack is behind all files.
+    let whole = maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(b"[stack]"));
     match names().any(|name| name.starts_with(library.as_bytes())) {
         true => Some(true),
-        false => c.then_some(false),
+        false => (c && whole).then_some(false),
     }
-}
-
-/// Where the stack of `process` begins. 0: this user may not know it.
-fn stack(process: u32) -> Option<u64> {
-    field(process, 28)
 }
 
 /// When `process` began, in ticks since boot.
 fn began(process: u32) -> Option<u64> {
-    field(process, 22)
+    Running::of(process).map(|running| running.began)
 }
 
-/// A number in the `stat` of `process`, behind its name.
-fn field(process: u32, number: usize) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    field_of(&stat, number)
-}
-
-/// The same of a `stat` that was read.
+/// A number in a `stat` that was read, behind the name.
 fn field_of(stat: &str, number: usize) -> Option<u64> {
     stat.rsplit(')').next()?.split_whitespace().nth(number - 3)?.parse().ok()
 }
@@ -303,6 +302,8 @@ mod tests {
         };
         assert_eq!(has_library(&maps(&["/bin/a", "[heap]", "/lib/ld-linux.so.2"]), library), None);
         assert_eq!(has_library(&maps(&["/bin/a", "/lib/libc.so.6", "[stack]"]), library), Some(false));
+        // The process ended while this was read.
+        assert_eq!(has_library(&maps(&["/bin/a", "/lib/libc.so.6"]), library), None);
         assert_eq!(has_library(&maps(&["/bin/a", "/lib/libc.so.6", "/x/libours.so (deleted)"]), library), Some(true));
     }
 

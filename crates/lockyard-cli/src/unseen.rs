@@ -98,11 +98,12 @@ fn no_room_in(folder: &Path) -> Option<String> {
     Some(format!("{name} {what}, and statistics are files there; {help}"))
 }
 
-/// Why processes of `session` told nothing, if the reason is not what they did. `told`: others did
-/// tell.
-pub(crate) fn refused(session: u32, told: bool) -> Option<String> {
+/// Why processes of `session`, which has `readers`, told nothing, if the reason is not what they
+/// did. `told`: others did tell.
+pub(crate) fn refused(session: u32, readers: &[Reader], told: bool) -> Option<String> {
     let refused = Reader::refused_of_session(session);
-    refused.first().map(ToString::to_string).or_else(|| if told { None } else { no_room() })
+    let why = refused.first().map(ToString::to_string).or_else(|| session::untold(readers));
+    why.or_else(|| if told { None } else { no_room() })
 }
 
 /// What is known of a process that told nothing.

@@ -9,15 +9,12 @@ use rustix::fd::AsFd;
 use rustix::fs::{OFlags, RenameFlags, fstat, renameat_with};
 use rustix::io::{pread, pwrite};
 
-use crate::layout::{Header, LENGTH, VERSION};
+use crate::layout::{Header, VERSION};
 use crate::process::{self, Image};
 
-/// Programs that a process was before, of which segments are kept.
-const MOST: u32 = 1_000;
-
 /// The name of `process`, which is ours, is taken: by the program that it was before exec, or by a
-/// process long gone. Session `session` gets what that program has counted, if it took a lock;
-/// anything else is removed.
+/// process that had the same number. Session `session` gets what that program has counted, if it
+/// took a lock; anything else is removed.
 pub(crate) fn set_aside(process: u32, session: u32) {
     if keep(Image::of(process), session).is_none() {
         process::remove(&process::file_name(process));
@@ -27,23 +24,23 @@ pub(crate) fn set_aside(process: u32, session: u32) {
 fn keep(image: Image, session: u32) -> Option<()> {
     let file = process::open(image.process, OFlags::RDWR).ok()?;
     let found = process::identity(&file).filter(|found| found.session == session && process::alive(session))?;
+    let attributes = fstat(&file).ok()?;
     let is_ours = found.namespace == process::namespace()
-        && process::ran(image.process, found.made)
-        && fstat(&file).is_ok_and(|file| file.st_uid == rustix::process::geteuid().as_raw())
+        && attributes.st_uid == rustix::process::geteuid().as_raw()
         && process::version(&file) == VERSION;
     if !is_ours || word(&file, offset_of!(Header, started))? == 0 {
         return None;
     }
-    process::may_be_long(LENGTH as u64).ok()?;
-    // Its threads are gone, and their waits are over.
-    pwrite(&file, &Linux::now().to_le_bytes(), offset_of!(Header, ended_ns) as u64).ok()?;
-    pwrite(&file, &1u32.to_le_bytes(), offset_of!(Header, ended) as u64).ok()?;
+    let (ended, moment) = (offset_of!(Header, ended), offset_of!(Header, ended_ns));
+    if word(&file, ended)? == 0 {
+        // Its threads are gone, and their waits are over; since when, a reader may know better.
+        process::may_be_long(moment as u64 + 8).ok()?;
+        pwrite(&file, &Linux::now().to_le_bytes(), moment as u64).ok()?;
+        pwrite(&file, &1u32.to_le_bytes(), ended as u64).ok()?;
+    }
     let folder = File::open(process::FOLDER, OFlags::PATH).ok()?;
-    let old = image.name();
-    (1..=MOST).find_map(|before| {
-        let new = Image { before, ..image }.name();
-        renameat_with(&folder, old.as_c_str(), &folder, new.as_c_str(), RenameFlags::NOREPLACE).ok()
-    })
+    let (old, new) = (image.name(), Image { before: attributes.st_ino, ..image }.name());
+    renameat_with(&folder, old.as_c_str(), &folder, new.as_c_str(), RenameFlags::NOREPLACE).ok()
 }
 
 fn word(file: impl AsFd, at: usize) -> Option<u32> {

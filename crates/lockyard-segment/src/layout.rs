@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | [`Header`] | 0 | 4,096 | the process |
 //! | names of events | 4,096 | 4,096 | the process, once |
-//! | [`Baseline`] | 8,192 | 4,096 | the process that resets: the resetter |
+//! | [`Baseline`] | 8,192 | 4,096 | the process that resets: the resetter; children of forks |
 //! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 524,288 | the process |
 //! | the same at the last reset, [`CLASSES`] of [`Tally`] | 536,576 | 524,288 | the resetter |
 //! | callers, [`CALLERS`] of [`CallerRecord`] | 1,060,864 | 131,072 | the process |
@@ -116,6 +116,8 @@ pub struct Header {
     pub ended_ns: AtomicU64,
     /// When the segment was opened, likewise.
     pub opened_ns: AtomicU64,
+    /// Where the stack of the program begins (field 28 of its `stat`), or 0.
+    pub stack: AtomicU64,
     /// Events that have names.
     pub events: AtomicU32,
     /// Reasons to fall back that have names.
@@ -147,7 +149,7 @@ pub struct Header {
     pub tapes: [AtomicU64; TAPES / 64],
 }
 
-/// What the counters were when somebody reset them.
+/// What the counters were when somebody reset them, and which children could not tell.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Baseline {
@@ -157,6 +159,11 @@ pub struct Baseline {
     pub events: [AtomicU64; EVENTS],
     /// Fallbacks.
     pub fallbacks: [AtomicU64; FALLBACKS],
+    /// Children of forks, and theirs, that could make no segment (Release). They write it: this
+    /// page is what they keep of the process's.
+    pub untold: AtomicU64,
+    /// Why the last of them could not: the [word](crate::Refused) of it.
+    pub untold_why: AtomicU64,
 }
 
 /// What a class has counted.

@@ -77,9 +77,11 @@
 //! * **fork**: the child counts in private memory from [`after_fork_in_child`] on, and opens a
 //!   segment of its own when it first takes a lock: a child that only execs pays nothing, though
 //!   handlers give locks back in it. Where system calls were filtered from the start, when it first
-//!   waits.
+//!   waits. One that can make none says so in the one page that it keeps of its parent's.
 //! * **exec**: the new program's segment replaces the old one's. A session gets both: the old one
-//!   is called `lockyard.PID.1` from then on, that of a third program `lockyard.PID.2`.
+//!   is called `lockyard.PID.INODE` from then on, as is that of an earlier process with the same
+//!   number. A new program without a segment leaves the old one where it is: readers see by where
+//!   the stack of the process begins that it is over.
 //! * **No segment**, where a limit forbids it: a word in its place tells readers why.
 //!
 //! # Cost
@@ -94,6 +96,7 @@ pub mod callers;
 pub mod classes;
 mod exec;
 mod fallbacks;
+mod forked;
 pub mod frames;
 pub mod histogram;
 mod holds;
@@ -102,9 +105,11 @@ mod lesson;
 mod life;
 mod memory;
 mod moved;
+mod name;
 pub mod origins;
 pub mod places;
 mod process;
+mod program;
 pub mod reader;
 mod real;
 pub mod recorder;
@@ -125,11 +130,13 @@ pub mod writer;
 pub use callers::Caller;
 pub use classes::Class;
 pub use fallbacks::{CHOSEN, Fallback};
+pub use forked::Parents;
 pub use frames::Call;
 pub use holds::{acquired_plainly, released_plainly};
 pub use lesson::Lessons;
 pub use life::{TELLS_BYTES, asked, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
+pub use program::{Maker, Program};
 pub use reader::Reader;
 pub use recorder::Recorder;
 pub use refusal::Refusal;
@@ -140,4 +147,4 @@ pub use told::{
     releasing_on,
 };
 pub use untold::Refused;
-pub use writer::{Parents, after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};
+pub use writer::{after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

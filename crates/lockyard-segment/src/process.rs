@@ -2,14 +2,14 @@
 //! this runs.
 
 use core::ffi::CStr;
-use core::fmt::{self, Write};
+use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use lockyard::platform::linux::file::File;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, CWD, OFlags, RawDir, Uid, chownat, fstat, stat, unlinkat};
-use rustix::io::{Errno, pread, read};
+use rustix::io::{Errno, pread};
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, SecureComputingMode, capabilities, capabilities_secure_bits,
@@ -17,46 +17,20 @@ use rustix::thread::{
 };
 
 use crate::layout::{Header, MAGIC, Text};
+use crate::name::Name;
+use crate::program::Program;
 
 /// Where the names are.
 pub(crate) const FOLDER: &CStr = c"/dev/shm";
 const PREFIX: &[u8] = b"lockyard.";
 
-/// A zero-terminated text on the stack.
-pub(crate) struct Name {
-    bytes: [u8; 64],
-    length: usize,
-}
-
-impl Name {
-    pub(crate) fn new(text: fmt::Arguments<'_>) -> Self {
-        let mut name = Self { bytes: [0; 64], length: 0 };
-        // A text that does not fit is cut off: none is that long.
-        let _ = name.write_fmt(text);
-        name
-    }
-
-    pub(crate) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
-    }
-}
-
-impl Write for Name {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.len() - 1 - self.length;
-        let taken = text.len().min(room);
-        self.bytes[self.length..self.length + taken].copy_from_slice(&text.as_bytes()[..taken]);
-        self.length += taken;
-        Ok(())
-    }
-}
-
-/// A program that a process runs, or ran before exec: what has a segment.
+/// A program that a process runs, or ran before exec, or an earlier process of the same number ran:
+/// what has a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Image {
     pub(crate) process: u32,
-    /// 0: it runs this one.
-    pub(crate) before: u32,
+    /// 0: it runs this one. Else the number of the segment's file: no two have the same.
+    pub(crate) before: u64,
 }
 
 impl Image {
@@ -88,20 +62,7 @@ pub(crate) fn file_name(process: u32) -> Name {
 
 /// When `process` began, in ticks since boot; `None` if there is no such process.
 pub(crate) fn began(process: u32) -> Option<u64> {
-    let path = Name::new(format_args!("/proc/{process}/stat"));
-    let file = File::open(path.as_c_str(), OFlags::RDONLY).ok()?;
-    let mut buffer = [0u8; 512];
-    let length = read(&file, &mut buffer).ok()?;
-    // "id (name) state …": the name may hold spaces and brackets, so count from its last bracket.
-    // The state is field 3.
-    let text = &buffer[..length];
-    let after = text.iter().rposition(|byte| *byte == b')')? + 1;
-    let mut fields = text[after..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
-    let ended = matches!(fields.next()?, b"Z" | b"X");
-    let mut number = |skip: usize| core::str::from_utf8(fields.nth(skip)?).ok()?.parse::<u64>().ok();
-    let (threads, began) = (number(16)?, number(1)?);
-    // Dead and not yet collected, with all its threads: it will not count any more.
-    (!ended || threads > 1).then_some(began)
+    Program::of(process).map(|program| program.began)
 }
 
 /// Now, in the same ticks. It takes no file, as the beginning of a process does.
@@ -377,14 +338,9 @@ mod tests {
     #[test]
     fn names_fit() {
         assert_eq!(file_name(u32::MAX).as_c_str(), c"lockyard.4294967295");
-        for image in [Image::of(7), Image { process: 7, before: 3 }] {
+        for image in [Image::of(7), Image { process: u32::MAX, before: u64::MAX }] {
             assert_eq!(Image::named(image.name().as_c_str().to_bytes()), Some(image));
         }
         assert_eq!(Image::named(b"lockyard.7.x").or(Image::named(b"other.7")), None);
-        assert_eq!(Name::new(format_args!("{:>80}", 1)).as_c_str().to_bytes().len(), 63);
-        // The longest path that is opened.
-        let image = Image { process: u32::MAX, before: u32::MAX };
-        let path = format!("/proc/{0}/root{1}/{2}", u32::MAX, "/dev/shm", image.name().as_c_str().to_str().unwrap());
-        assert_eq!(Name::new(format_args!("{path}")).as_c_str().to_bytes(), path.as_bytes());
     }
 }

@@ -16,6 +16,7 @@ use crate::layout::{
 };
 use crate::memory::Memory;
 use crate::process::{self, Image};
+use crate::program::{Maker, Program};
 use crate::real::populate;
 use crate::refusal::Refusal;
 use crate::sample::{CallerSample, ClassSample, Counts, Hold, Place, Sample, ThreadSample, Wait, Waiting, Within};
@@ -50,9 +51,13 @@ impl Reader {
         Self::map(Image::of(process), true, true)
     }
 
-    /// Removes the name: nobody else will find it. For the session that kept it.
+    /// Removes the name: nobody else will find it. For the session that kept it. A name that has
+    /// become another program's meanwhile stays.
     pub fn remove(&self) {
-        process::remove(&self.image.name());
+        let found = process::open_image(self.image, OFlags::PATH).and_then(process::file_id);
+        if found.is_ok_and(|[_, file]| file == self.file) {
+            process::remove(&self.image.name());
+        }
     }
 
     pub(crate) fn map(image: Image, writable: bool, running: bool) -> Result<Self, Refusal> {
@@ -100,7 +105,9 @@ impl Reader {
         }
         let foreign = found.st_uid != rustix::process::geteuid().as_raw();
         let memory = if foreign && !writable { Memory::copied(file) } else { Memory::mapped(&file, writable) };
-        Ok(Self { image, file: found.st_ino, memory: memory.map_err(system)?, writable })
+        let reader = Self { image, file: found.st_ino, memory: memory.map_err(system)?, writable };
+        reader.memory.refresh_header();
+        if running && reader.is_before_exec() { Err(Refusal::Replaced(process)) } else { Ok(reader) }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -123,20 +130,38 @@ impl Reader {
 
     /// Whether it is of a program that its process was before exec.
     pub fn is_before_exec(&self) -> bool {
-        self.image.before != 0
+        let own = self.maker();
+        let is_another = |now: Program| own.is_in(&now) && !own.is(&now);
+        self.image.before != 0 || Program::of(self.image.process).is_some_and(is_another)
     }
 
-    /// Whether the process has ended.
+    /// Whether the program has ended, with its process or before exec.
     pub fn ended(&self) -> bool {
         self.memory.refresh_header();
+        let runs = || Program::of(self.image.process).is_some_and(|now| self.maker().is(&now));
+        self.shared().header.ended.load(Acquire) != 0 || !runs()
+    }
+
+    /// The program of which it tells.
+    pub fn maker(&self) -> Maker {
         let header = &self.shared().header;
-        header.ended.load(Acquire) != 0 || !process::ran(self.image.process, header.made.load(Relaxed))
+        Maker { at: header.made.load(Relaxed), stack: header.stack.load(Relaxed) }
+    }
+
+    /// When it was opened, nanoseconds of the monotonic clock.
+    pub fn opened(&self) -> u64 {
+        self.shared().header.opened_ns.load(Relaxed)
     }
 
     /// Whether it counts from a [reset](Self::reset) on.
     pub fn was_reset(&self) -> bool {
         self.memory.refresh_header();
         self.shared().baseline.reset_ns.load(Acquire) != 0
+    }
+
+    /// Reads a copy's words again.
+    pub(crate) fn refresh(&self) {
+        self.memory.refresh();
     }
 
     pub(crate) fn pages(&self) -> impl Iterator<Item = &ThreadPage> {
@@ -148,7 +173,7 @@ impl Reader {
         self.sample_at(Linux::now())
     }
 
-    /// The same, as if it were `now` (ns of the monotonic clock): for a process that was gone then,
+    /// The same, as if it were `now` (ns of the monotonic clock): for a program that was over then,
     /// and had no time to say so. Waits under way end there.
     pub fn sample_at(&self, now: u64) -> Sample {
         self.memory.refresh();
@@ -156,7 +181,8 @@ impl Reader {
         let header = &shared.header;
         let now = match header.ended_ns.load(Relaxed) {
             0 => now,
-            ended => ended,
+            // The next program has noted it, perhaps long after.
+            ended => ended.min(now),
         };
         let reset = shared.baseline.reset_ns.load(Acquire);
         let counts = self.event_sums();
@@ -414,14 +440,7 @@ fn place(record: &CallerRecord) -> Place {
 pub fn running() -> Vec<u32> {
     let mut found = Vec::new();
     let _ = process::each_name(|process| found.push(process));
-    let here = process::namespace();
-    let runs = |process: &u32| {
-        let file = process::open(*process, OFlags::RDONLY).ok();
-        let tells = file.filter(|file| process::version(file) != untold::NONE);
-        let identity = tells.and_then(process::identity);
-        identity.is_some_and(|found| found.namespace == here && process::ran(*process, found.made))
-    };
-    found.retain(runs);
+    found.retain(|process| matches!(Reader::open(*process), Ok(_) | Err(Refusal::Version { .. })));
     found
 }
 

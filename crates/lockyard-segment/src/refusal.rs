@@ -14,6 +14,8 @@ pub enum Refusal {
     NoProcess(u32),
     /// The process has no segment.
     NoSegment(u32),
+    /// The process has become another program, by exec, which has no segment.
+    Replaced(u32),
     /// The process belongs to another user.
     OtherUser {
         /// The process.
@@ -47,6 +49,10 @@ impl fmt::Display for Refusal {
                 out,
                 "process {process} has no lock statistics; start it with `lockyard run -- PROGRAM`, or with LOCKYARD_STAT=1 if it is linked with liblockyard or lockyard-stat"
             ),
+            Self::Replaced(process) => write!(
+                out,
+                "process {process} has become another program (exec), which has no lock statistics; those of the program before are part of the report of `lockyard stat -- PROGRAM`"
+            ),
             Self::OtherUser { process, user } => {
                 write!(out, "the statistics of process {process} belong to user {user}; ask as that user, or as root")
             }
@@ -61,26 +67,7 @@ impl fmt::Display for Refusal {
                 "process {process} writes statistics of version {found}, this command reads version {VERSION}; use the command of its Lockyard"
             ),
             Self::Untold(process, why) => {
-                let length = LENGTH.div_ceil(1 << 20);
-                let (file, memory) = (Errno::FBIG.raw_os_error(), Errno::NOMEM.raw_os_error());
-                write!(out, "process {process} could not make its statistics: ")?;
-                match *why {
-                    Refused::File(error) if error == file => write!(
-                        out,
-                        "its files are limited to less (ulimit -f) than the {length} MiB that they seem to have; raise the limit"
-                    ),
-                    Refused::Memory(error) if error == memory => write!(
-                        out,
-                        "they take {length} MiB of addresses, which its limit of memory (ulimit -v) does not leave; raise the limit"
-                    ),
-                    Refused::File(error) | Refused::Memory(error) => {
-                        write!(
-                            out,
-                            "{}; see that /dev/shm can be written and has room",
-                            std::io::Error::from_raw_os_error(error)
-                        )
-                    }
-                }
+                write!(out, "process {process} could not make its statistics: {why}")
             }
             Self::Recorded(process) => {
                 write!(out, "process {process} is being recorded by another command; wait until that has ended")
@@ -94,3 +81,28 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = LENGTH.div_ceil(1 << 20);
+        let (file, memory) = (Errno::FBIG.raw_os_error(), Errno::NOMEM.raw_os_error());
+        match *self {
+            Self::File(error) if error == file => write!(
+                out,
+                "its files are limited to less (ulimit -f) than the {length} MiB that they seem to have; raise the limit"
+            ),
+            Self::Memory(error) if error == memory => write!(
+                out,
+                "they take {length} MiB of addresses, which its limit of memory (ulimit -v) does not leave; raise the limit"
+            ),
+            Self::File(error) | Self::Memory(error) => write!(
+                out,
+                "{}; see that /dev/shm can be written and has room",
+                std::io::Error::from_raw_os_error(error)
+            ),
+            Self::Sandbox => {
+                write!(out, "it had shut itself in a sandbox, which may end it for a file; take a lock before it does")
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@
 
 use rustix::fd::AsFd;
 use rustix::fs::OFlags;
-use rustix::io::{pread, write};
+use rustix::io::{Errno, pread, write};
 
 use crate::layout::MAGIC;
 use crate::process;
@@ -25,16 +25,45 @@ pub enum Refused {
     File(i32),
     /// It could not be mapped, or `/dev/shm` is full.
     Memory(i32),
+    /// The process, a child of a fork, was in a sandbox that may end it for a file.
+    Sandbox,
+}
+
+impl Refused {
+    /// The system's errno, as it is or would have been.
+    #[must_use]
+    pub fn error(self) -> i32 {
+        match self {
+            Self::File(error) | Self::Memory(error) => error,
+            Self::Sandbox => Errno::PERM.raw_os_error(),
+        }
+    }
+
+    /// It in a word.
+    pub(crate) fn word(self) -> u64 {
+        let kind = match self {
+            Self::File(_) => 0,
+            Self::Memory(_) => 1,
+            Self::Sandbox => 2,
+        };
+        u64::from(self.error() as u32) << 32 | kind
+    }
+
+    /// What `word` says.
+    pub(crate) fn from_word(word: u64) -> Self {
+        let error = (word >> 32) as i32;
+        match word as u32 {
+            0 => Self::File(error),
+            1 => Self::Memory(error),
+            _ => Self::Sandbox,
+        }
+    }
 }
 
 /// Leaves `why` in place of whatever has the name of process `me`'s segment. Says whether it did:
 /// files may be limited to less.
 pub(crate) fn leave(me: u32, session: u32, why: Refused) -> bool {
     process::remove(&process::file_name(me));
-    let (kind, error) = match why {
-        Refused::File(error) => (0, error),
-        Refused::Memory(error) => (1, error),
-    };
     let words = [
         MAGIC,
         u64::from(me) << 32 | u64::from(NONE),
@@ -42,24 +71,37 @@ pub(crate) fn leave(me: u32, session: u32, why: Refused) -> bool {
         process::namespace_of(me),
         u64::from(session),
         0,
-        u64::from(error as u32) << 32 | kind,
+        why.word(),
     ];
     let mut bytes = [0u8; BYTES];
     for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
         *place = word.to_le_bytes();
     }
     // Beyond the limit the kernel would end the process.
-    process::may_be_long(BYTES as u64)
-        .and_then(|()| process::open(me, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL))
-        .and_then(|file| write(&file, &bytes))
-        .is_ok()
+    let made = process::may_be_long(BYTES as u64)
+        .and_then(|()| process::open(me, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL));
+    let has_left = made.is_ok_and(|file| write(&file, &bytes) == Ok(BYTES));
+    if !has_left {
+        process::remove(&process::file_name(me));
+    }
+    has_left
 }
 
 /// The reason in `file`, which has version [`NONE`].
 pub(crate) fn read(file: impl AsFd) -> Option<Refused> {
     let mut bytes = [0u8; 8];
     let length = pread(file, &mut bytes, AT as u64).ok()?;
-    let word = u64::from_le_bytes(bytes);
-    let error = (word >> 32) as i32;
-    (length == bytes.len()).then_some(if word as u32 == 0 { Refused::File(error) } else { Refused::Memory(error) })
+    (length == bytes.len()).then(|| Refused::from_word(u64::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_a_word() {
+        for why in [Refused::File(24), Refused::Memory(12), Refused::Sandbox] {
+            assert_eq!(Refused::from_word(why.word()), why);
+        }
+    }
 }

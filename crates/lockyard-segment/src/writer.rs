@@ -22,15 +22,16 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::{self, EventWords};
 use rustix::fs::{OFlags, ftruncate};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
 use crate::classes::{self, Class};
 use crate::fallbacks::{self, Fallback};
+use crate::forked::{self, Parents};
 use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
 use crate::process;
 pub(crate) use crate::real::{real, real_pages};
 use crate::untold::{self, Refused};
-use crate::{exec, real, site};
+use crate::{exec, program, real, site};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -97,8 +98,13 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
 
 /// Opens the segment of a child, at its first lock. Without a segment the child goes on as before.
 pub(crate) fn open_in_child() {
-    if BASE.load(Relaxed).is_null() && watched() && (process::is_shut_in() || open_now().is_err()) {
-        WATCHED.store(0, Relaxed);
+    if !BASE.load(Relaxed).is_null() || !watched() {
+        return;
+    }
+    if !process::is_shut_in() {
+        let _ = open_now();
+    } else if WATCHED.swap(0, Relaxed) != 0 {
+        forked::could_not_tell(Refused::Sandbox);
     }
 }
 
@@ -119,6 +125,8 @@ fn open_now() -> Result<(), Refused> {
         WATCHED.store(0, Relaxed);
         if untold::leave(process, SESSION.load(Relaxed), refused) {
             OWNER.store(process, Relaxed);
+        } else {
+            forked::could_not_tell(refused);
         }
     }
     OPENING.store(0, Release);
@@ -143,7 +151,8 @@ fn make(me: u32) -> Result<(), Refused> {
     let memory = |error: Errno| Refused::Memory(error.raw_os_error());
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let made = process::open(me, flags).or_else(|error| {
-        // This very process's, of the program it was before exec; or of one long gone.
+        // This very process's, of the program it was before exec; or that of another one, which had
+        // the same number.
         if error == Errno::EXIST {
             exec::set_aside(me, SESSION.load(Relaxed));
         }
@@ -180,6 +189,7 @@ fn describe(shared: &Shared, me: u32) {
     header.version.store(VERSION, Relaxed);
     header.process.store(me, Relaxed);
     header.made.store(process::now_in_ticks(), Relaxed);
+    header.stack.store(program::own_stack(), Relaxed);
     header.namespace.store(process::namespace_of(me), Relaxed);
     header.session.store(SESSION.load(Relaxed), Relaxed);
     header.recorded.store(RECORDED.load(Relaxed), Relaxed);
@@ -250,28 +260,14 @@ pub fn quit() {
     withdraw();
 }
 
-/// The parent's segment in the child of a fork, until it is dropped.
-#[derive(Debug)]
-pub struct Parents(*mut Shared);
-
-impl Drop for Parents {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: `after_fork_in_child` has taken this mapping out of `BASE`, and its caller
-            // has dropped what referred to it.
-            let _ = unsafe { munmap(self.0.cast(), LENGTH) };
-        }
-    }
-}
-
 /// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
 /// child opens its own when it first takes a lock.
 ///
 /// A caller that has kept a [`page`](crate::page) forgets it before it drops the result. A signal
 /// handler in between finds no segment to keep a page of, and the page kept is still there.
 pub fn after_fork_in_child() -> Parents {
-    let parents = Parents(BASE.load(Relaxed));
-    if !parents.0.is_null() {
+    let base = BASE.load(Relaxed);
+    if !base.is_null() {
         threads::take_back();
         BASE.store(core::ptr::null_mut(), Relaxed);
         PAGE_OF_THREAD.set(core::ptr::null());
@@ -279,7 +275,7 @@ pub fn after_fork_in_child() -> Parents {
     OWNER.store(0, Relaxed);
     OPENING.store(0, Relaxed);
     process::note_fork();
-    parents
+    Parents::new(base)
 }
 
 pub(crate) fn shared() -> Option<&'static Shared> {

@@ -17,9 +17,7 @@ static WATCHER: Watcher = Watcher {
 };
 
 pub(crate) fn open() -> Result<(), Refused> {
-    segment::open_for_life(b"lockyard").map_err(|refused| match refused {
-        segment::Refused::File(error) | segment::Refused::Memory(error) => Refused::System(error),
-    })?;
+    segment::open_for_life(b"lockyard").map_err(|refused| Refused::System(refused.error()))?;
     api::watch(&WATCHER);
     Ok(())
 }

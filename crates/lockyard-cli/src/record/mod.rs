@@ -162,8 +162,9 @@ impl Recorded {
         let seen = recording.collector.events() > 0;
         let sample = recording.recorders.first().map(|recorder| recorder.reader().sample());
         // By the names that they have now: exec changes that of the program before.
-        Reader::of_session(session).iter().filter(|reader| reader.ended()).for_each(Reader::remove);
-        followed.known.untold = unseen::refused(session, sample.is_some());
+        let readers = Reader::of_session(session);
+        followed.known.untold = unseen::refused(session, &readers, sample.is_some());
+        readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
         segment::reader::sweep();
         if !seen {
             let (sample, known, preloaded) = (sample.as_ref(), &followed.known, launch.library.is_some());

@@ -17,7 +17,7 @@ pub(super) const LONG: u64 = 10_000_000;
 
 /// Locks that came when all classes were taken.
 const BEYOND: &str = "locks beyond the 255 classes";
-const _: () = assert!(CLASSES == 192);
+const _: () = assert!(CLASSES == 256);
 
 /// What a report is made of.
 #[derive(Debug)]

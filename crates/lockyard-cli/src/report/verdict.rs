@@ -56,8 +56,10 @@ fn sentence(facts: &Facts<'_>) -> String {
     let (time, share) = (numbers::time(lost as f64), percent(facts.share(lost)));
     let not_seen = not_seen(facts.sample);
     let seen = facts.known.seen.unwrap_or_else(|| facts.share(lost));
-    let beside = || unseen::beside(facts.known, seen).map_or_else(String::new, |text| format!(" Beside them: {text}."));
-    // Where locks cost something, what costs no more than they do is no answer.
+    let beside_of =
+        |seen: f64| unseen::beside(facts.known, seen).map_or_else(String::new, |text| format!(" Beside them: {text}."));
+    let beside = || beside_of(seen);
+    // Where locks cost something, waits that cost no more than they do are no answer.
     let is_more = facts.known.futex_share().is_none_or(|share| share > 2.0 * seen);
     let storm = advice::storm(facts.sample);
     if let Some(class) = storm.filter(|_| facts.share(lost) < SMALL) {
@@ -123,7 +125,7 @@ fn sentence(facts: &Facts<'_>) -> String {
         asked(facts, worst),
         held(facts, worst),
         advice::advice(facts, worst),
-        if is_more { beside() } else { String::new() },
+        beside_of(if is_more { seen } else { f64::INFINITY }),
     )
 }
 
@@ -325,6 +327,18 @@ mod tests {
         known.programs.push(std::env::current_exe().unwrap());
         let own = of(0.2, Some(&known));
         assert!(own.contains("Beside them: ") && own.contains("is a Rust program"), "{own}");
+    }
+
+    /// It was named only where other waits cost more than the locks.
+    #[test]
+    fn a_program_that_was_not_seen_is_named_whatever_the_locks_cost() {
+        let mut known = Known::default();
+        known.saw(90, 100);
+        known.loaded = session::Loaded::missed(std::path::Path::new("/no/such/program"));
+        let much = of(0.6, Some(&known));
+        assert!(much.starts_with("Locks cost this program 600 ms"), "{much}");
+        assert!(much.contains("Beside them: the preload library was not in '/no/such/program'"), "{much}");
+        assert!(!much.contains("other futex calls"), "{much}");
     }
 
     #[test]

@@ -78,7 +78,11 @@ impl Top {
             return Err(unseen_process(&last, &Known::of_running(process, f64::INFINITY)));
         }
         self.look(&mut state, last);
-        let gone = if self.reader.ended() { format!("process {process} has ended\n") } else { String::new() };
+        let gone = match (self.reader.ended(), self.reader.is_before_exec()) {
+            (_, true) => format!("process {process} runs another program\n"),
+            (true, _) => format!("process {process} has ended\n"),
+            _ => String::new(),
+        };
         crate::print(&format!("{}\n{gone}", state.verdict()))?;
         Ok(if interrupt::asked() { INTERRUPTED } else { 0 })
     }

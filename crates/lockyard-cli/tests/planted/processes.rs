@@ -37,6 +37,17 @@ fn acquisitions_in_the_child_of_a_fork_are_counted_without_a_wait() {
     told("calm child", &["problem: its threads waited ".to_owned(), " of 2,000 acquisitions".to_owned()]);
 }
 
+/// Locks were not the program's problem, and no word of the child.
+#[test]
+fn a_child_that_can_open_no_statistics_is_told_of() {
+    let not_all = |what: &str, why: &str| {
+        let begin = format!("Not all: a child of a fork could not make its statistics: {why}");
+        told(what, &[begin, "The locks that were seen are not this program's problem".to_owned()]);
+    };
+    not_all("no files", "Too many open files");
+    not_all("sandbox", "it had shut itself in a sandbox");
+}
+
 /// What it had counted was thrown away: locks were "not this program's problem".
 #[test]
 fn waits_before_exec_are_counted() {
@@ -51,10 +62,26 @@ fn waits_before_exec_are_counted() {
     cost("becomes nothing");
 }
 
+/// They were thrown away where the next program may make no file as long.
+#[test]
+fn waits_before_exec_are_counted_though_the_next_program_can_tell_nothing() {
+    let parts =
+        ["Not all: process ", " could not make its statistics: ", "Locks cost this program "].map(str::to_owned);
+    let report = told("becomes limited", &parts);
+    assert!(report.contains(&format!("asked for in {}", at("before", "before"))), "{report}");
+}
+
 /// Threads of the program before were told to wait for each other while the next one ran.
 #[test]
 fn a_deadlock_before_exec_is_over() {
     let report = told("gets out", &[]);
+    assert!(!report.contains("Deadlock"), "{report}");
+}
+
+/// They were said to wait for each other as long as the program ran that tells nothing.
+#[test]
+fn a_deadlock_before_exec_of_a_program_that_tells_nothing_is_over() {
+    let report = told("gets out quietly", &[]);
     assert!(!report.contains("Deadlock"), "{report}");
 }
 

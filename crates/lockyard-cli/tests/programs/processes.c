@@ -3,8 +3,12 @@
 // The test finds lines by their marks.
 #include "plants.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER, index_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,6 +72,28 @@ static void child(void *(*first)(void *), void *(*second)(void *))
     waitpid(child, NULL, 0);
 }
 
+// A child that can open nothing by its first lock: out of descriptors, or in a sandbox.
+static void shut(int is_sandbox)
+{
+    pthread_mutex_lock(&index_lock);
+    pthread_mutex_unlock(&index_lock);
+    pid_t child = fork();
+    if (child == 0) {
+        struct sock_filter allowed[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+        struct sock_fprog program = { 1, allowed };
+        struct rlimit none = { 0, 0 };
+        if (!is_sandbox && setrlimit(RLIMIT_NOFILE, &none) != 0)
+            _exit(1);
+        if (is_sandbox && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, 2, &program) != 0))
+            _exit(1);
+        run(holder, 1, asker, 1);
+        _exit(0);
+    }
+    int status;
+    if (waitpid(child, &status, 0) != child || status != 0)
+        exit(1);
+}
+
 // Its threads wait for each other until it is killed.
 static void killed(void)
 {
@@ -106,14 +132,15 @@ static void become(char *program, char *what)
     exit(1);
 }
 
-// It gets out of a deadlock by becoming another program.
-static void get_out(char *program)
+// It gets out of a deadlock by becoming another program, which tells nothing if `environment` is
+// empty.
+static void get_out(char *program, char *what, char **environment)
 {
     pthread_t threads[2];
     pthread_create(&threads[0], NULL, forth, NULL);
     pthread_create(&threads[1], NULL, back, NULL);
     nap(600000);
-    execv(program, (char *[]){ program, "calm", NULL });
+    execve(program, (char *[]){ program, what, NULL }, environment);
     exit(1);
 }
 
@@ -183,10 +210,21 @@ int main(int words, char **word)
         run(calm, 1, calm, 1);
     else if (!strcmp(what, "becomes calm"))
         become(word[0], "calm");
+    else if (!strcmp(what, "becomes limited")) {
+        struct rlimit less = { 1 << 20, 1 << 20 };
+        setrlimit(RLIMIT_FSIZE, &less);
+        become(word[0], "calm");
+    }
     else if (!strcmp(what, "becomes nothing"))
         become(word[0], "nothing");
     else if (!strcmp(what, "gets out"))
-        get_out(word[0]);
+        get_out(word[0], "calm", environ);
+    else if (!strcmp(what, "gets out quietly"))
+        get_out(word[0], "lingers", (char *[]){ NULL });
+    else if (!strcmp(what, "lingers"))
+        nap(1000000);
+    else if (!strcmp(what, "no files") || !strcmp(what, "sandbox"))
+        shut(!strcmp(what, "sandbox"));
     else if (!strcmp(what, "spin"))
         spin();
     else if (!strcmp(what, "stuck"))

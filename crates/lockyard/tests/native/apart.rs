@@ -145,6 +145,7 @@ fn counters_are_given_back_while_the_lock_is_used() {
             }
             end.store(true, relaxed);
         });
+        assert!(parted > 0, "the counters were never given back");
         assert!(lock.try_write_acquire(), "nobody is inside, {parted} times parted");
         // SAFETY: acquired above.
         unsafe { lock.write_release() };

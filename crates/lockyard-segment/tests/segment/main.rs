@@ -1,5 +1,7 @@
 //! Two processes: one writes, the other reads. The writer is this program again, in a role.
 
+mod successors;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::panic::{self, AssertUnwindSafe};
@@ -100,6 +102,19 @@ fn role() {
             let mut next = Command::new(std::env::current_exe().expect("this program is a file"));
             let next = next.args(["--exact", "role", "--nocapture"]).env("SEGMENT_ROLE", "limited");
             panic!("no exec: {}", next.exec());
+        }
+        Ok("later") => {
+            say("ready");
+            listen();
+            segment::open(b"test").expect("a segment");
+            say("open");
+            listen();
+        }
+        Ok("exec of another") => {
+            segment::open(b"test").expect("a segment");
+            say("ready");
+            listen();
+            panic!("no exec: {}", Command::new("cat").exec());
         }
         Ok("limited") => {
             assert_eq!(segment::open(b"test"), Err(Refused::File(libc::EFBIG)));
@@ -326,20 +341,6 @@ fn a_session_keeps_the_name_and_gets_the_last_numbers() {
 fn a_child_of_fork_has_its_own() {
     let _alone = alone();
     Writer::start("fork", &[]).ends();
-}
-
-/// It was taken for that of a program that could make none, and stayed when that had ended.
-#[test]
-fn the_segment_of_the_program_before_exec_is_not_the_later_ones() {
-    let _alone = alone();
-    let writer = Writer::start("exec", &[]);
-    let id = writer.id();
-    let refused = Reader::open(id).map(drop).expect_err("there is none");
-    assert_eq!(refused, Refusal::Untold(id, Refused::File(libc::EFBIG)));
-    assert!(refused.to_string().contains("its files are limited to less (ulimit -f) than the "), "{refused}");
-    assert!(!segment::reader::running().contains(&id));
-    writer.ends();
-    assert!(!file(id).exists());
 }
 
 #[test]
