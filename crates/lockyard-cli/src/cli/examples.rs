@@ -191,9 +191,9 @@ The lines, times in nanoseconds:
   1900 7 woken 1                 only if it had to wait; or: gave-up
   9000 7 off 7000                it was asleep for 7000 ns since the event before
   9900 7 preempted 500           it was ready, and had no CPU, for 500 ns since the event before
-  window 8 1000 12000            thread 8, up to time 12000: what it has not given back, it holds until then
+  window 8 1000 12000            thread 8, up to time 12000: what it has it holds until then
   1300 8 request 0 write
-  12000 8 pending 0              it had to wait until then; or: pending-firm, if only the lock's holder could end that
+  12000 8 pending 0              it waits until then; or: pending-firm, if without a deadline
 
 A program that has no recorder of ours is recorded by whatever prints these lines.";
 
