@@ -10,13 +10,13 @@ use lockyard_segment::Sample;
 use lockyard_segment::sample::{Hold, ThreadSample, Wait};
 
 /// Shorter waits are not looked at, in nanoseconds.
-const SETTLED: u64 = 100_000_000;
+pub(crate) const SETTLED: u64 = 100_000_000;
 
 /// The same of waits for locks of which only the waiter says that they are held.
 const SETTLED_UNNOTED: u64 = 10_000_000_000;
 
 /// Kinds of liblockyard's locks that any thread may release. (Not those of pthread's spinlocks.)
-const RELEASED_BY_ALL: [&str; 4] = ["semaphore", "ly_spinlock", "hq_spinlock", "qrwlock"];
+pub(crate) const RELEASED_BY_ALL: [&str; 4] = ["semaphore", "ly_spinlock", "hq_spinlock", "qrwlock"];
 
 /// A thread of a circle, and what the next one holds.
 #[derive(Debug, Clone, Copy)]

@@ -6,6 +6,9 @@ use std::io;
 /// Exit code of a run that a signal ended early, as a shell reports SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// The same of SIGTERM.
+pub(crate) const TERMINATED: u8 = 143;
+
 /// Why the command stops before its work is done.
 #[derive(Debug)]
 pub(crate) enum Failure {

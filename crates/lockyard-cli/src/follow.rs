@@ -295,6 +295,11 @@ impl Followed {
         }
     }
 
+    /// The process that was started.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The program has ended: notes which processes of `session` go on.
     pub(crate) fn leave(&mut self, session: u32) {
         const PATIENCE: Duration = Duration::from_millis(20);

@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
-use crate::failure::{Failure, INTERRUPTED, plain};
+use crate::failure::{Failure, INTERRUPTED, TERMINATED as BY_TERM, plain};
 use crate::{output, progress, terminal};
 
 static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
@@ -80,6 +80,11 @@ pub(crate) fn flag() -> &'static AtomicBool {
 /// Whether SIGTERM was among the signals: nobody but this process has got it.
 pub(crate) fn terminated() -> bool {
     TERMINATED.load(Ordering::Relaxed)
+}
+
+/// The exit code of a run that they ended, as a shell has it.
+pub(crate) fn code() -> u8 {
+    if terminated() { BY_TERM } else { INTERRUPTED }
 }
 
 /// Whether a signal asked us to stop.

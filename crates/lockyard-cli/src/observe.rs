@@ -15,7 +15,7 @@ use lockyard_segment::{Reader, Sample};
 
 use crate::cli::StatArgs;
 use crate::deadlock;
-use crate::failure::{Failure, INTERRUPTED};
+use crate::failure::Failure;
 use crate::follow::{Followed, Known, exit_code};
 use crate::interrupt;
 use crate::launch::{Launch, Purpose};
@@ -209,7 +209,7 @@ impl Observation {
         teller.symbols = Symbols::of(&followed.known);
         teller.known = followed.known.clone();
         self.tell(&teller, sample, followed.known.thread_time, status.is_some())?;
-        Ok(status.map_or(INTERRUPTED, exit_code))
+        Ok(status.map_or_else(interrupt::code, exit_code))
     }
 
     /// What cannot wait for the end of the program, since there may be none: a deadlock.

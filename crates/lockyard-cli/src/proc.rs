@@ -50,6 +50,20 @@ pub(crate) fn cpu_time(process: u32, of_children: bool) -> Option<Duration> {
     Some(Duration::from_secs_f64(f64::from(ticks) / TICKS))
 }
 
+/// The time that CPUs gave to a thread of `process`, ns. Of one that runs up to its last tick.
+pub(crate) fn cpu_time_of_thread(process: u32, thread: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// The address of the word for which a thread of `process` sleeps in the system call `futex`.
+pub(crate) fn futex_of(process: u32, thread: u32) -> Option<u64> {
+    let call = fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall")).ok()?;
+    let mut words = call.split_whitespace();
+    let address = words.next().filter(|word| *word == FUTEX).and(words.next())?;
+    u64::from_str_radix(address.trim_start_matches("0x"), 16).ok()
+}
+
 /// Whether `thread` is a number of a thread of `process`. In another namespace of process ids its
 /// numbers are others there: then every number may be one.
 pub(crate) fn is_thread(process: u32, thread: u64) -> bool {

@@ -1,6 +1,7 @@
 //! `lockyard report`, `model`, `script`, `import`: recordings of what programs do with their locks.
 
 mod page;
+mod standstill;
 
 use std::fmt::Write;
 
@@ -55,7 +56,10 @@ fn operation(text: &str) -> Result<(&str, f64), Failure> {
 /// # Errors
 /// One line: the file cannot be read, or is no recording.
 pub(crate) fn script(args: &ScriptArgs) -> Result<String, Failure> {
-    let recording = recorded("script", &args.file)?;
+    let mut recording = recorded("script", &args.file)?;
+    if args.trace {
+        recording.tell_apart();
+    }
     Ok(if args.trace { timeline::document(&recording) } else { recording.to_text() })
 }
 
@@ -86,7 +90,8 @@ struct Said {
 pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure> {
     let target = args.html.as_deref().map(|path| Target::check("--html", path)).transpose()?;
     let machines = machines::to_predict("--machine", &args.machine, &[])?;
-    let recording = recorded("report", &args.file)?;
+    let mut recording = recorded("report", &args.file)?;
+    recording.tell_apart();
     let summary = recording.summary();
     let look = Look { styled, full_titles: true, events: false };
     let model = recording.model(None);
@@ -109,6 +114,8 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
     let said = Said { sentence: verdict(&recording, &summary, first.as_ref()), estimates };
     let mut out = format!("{}\n\n", look.bold(&said.sentence));
     out.push_str(&classes(&recording, &summary, look, terminal::width(std::io::stdout())));
+    timed_out(&recording, &summary).iter().for_each(|line| out.push_str(&format!("  {line}\n")));
+    out.push_str(&standstill::told(&recording, &summary.at_end));
     out.push_str(&awaited(&recording, &summary));
     if !said.estimates.is_empty() {
         let _ = write!(
@@ -127,8 +134,11 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
 /// The sentence. `first` is the class that saturates with the fewest threads, with their number and
 /// the machine.
 fn verdict(recording: &Recording, summary: &Summary, first: Option<&(String, f64, String)>) -> String {
+    if let Some(deadlock) = standstill::deadlock(recording, &summary.at_end) {
+        return deadlock;
+    }
     if summary.classes.is_empty() {
-        return "Nothing can be said: the recording has no section from its beginning to its end.".to_owned();
+        return without_locks(summary);
     }
     let time = summary.recorded_ns.max(1) as f64;
     let waited = summary.classes.iter().map(|class| class.waited_ns as f64).sum::<f64>() / time;
@@ -140,7 +150,7 @@ fn verdict(recording: &Recording, summary: &Summary, first: Option<&(String, f64
         held * 100.0
     );
     // A lock that this many threads keep busy may have been busy.
-    let many = first.is_some_and(|(_, threads, _)| threads.round() <= summary.threads as f64);
+    let many = first.is_some_and(|(_, threads, _)| threads.round() <= summary.at_once as f64);
     match storm(summary) {
         Some(cost) => format!(
             "Locks cost you tries: {} found {} taken and came again, beside {}; {shares}{stop}.",
@@ -148,10 +158,24 @@ fn verdict(recording: &Recording, summary: &Summary, first: Option<&(String, f64
             recording.classes[cost.class].name,
             numbers::count(cost.acquisitions as usize, "section"),
         ),
-        None if waited >= NOTICEABLE => format!("Locks cost you: {shares}{stop}."),
+        None if waited >= NOTICEABLE || standstill::is_one(&summary.at_end) => {
+            format!("Locks cost you: {shares}{stop}.")
+        }
         None if many => format!("Locks cost you little so far: {shares}{stop}."),
         None => format!("Locks are not your problem: {shares}{stop}."),
     }
+}
+
+/// The sentence where no lock was taken: threads may wait for each other all the same.
+fn without_locks(summary: &Summary) -> String {
+    let waited: f64 = summary.awaited.iter().map(|one| one.waited_ns as f64).sum();
+    if summary.awaited.is_empty() {
+        return "Nothing can be said: no lock was taken while it was recorded.".to_owned();
+    }
+    format!(
+        "No lock was taken; {:.1} % of the threads' time is spent waiting for what other threads signal.",
+        waited * 100.0 / summary.recorded_ns.max(1) as f64
+    )
 }
 
 /// The class with most tries in vain, if they are what it costs.
@@ -165,7 +189,7 @@ fn storm(summary: &Summary) -> Option<&ClassCost> {
 /// that sleep between their sections there may be more before a lock is busy.
 fn stop(summary: &Summary, (class, threads, machine): &(String, f64, String)) -> String {
     let machine = if machine == "this" { "this machine" } else { machine };
-    let (threads, seen) = (threads.round(), summary.threads as f64);
+    let (threads, seen) = (threads.round(), summary.at_once as f64);
     let about = format!("{class}, at about {} on {machine}", numbers::count(threads as usize, "thread"));
     let awaited = summary.awaited.iter().map(|one| one.waited_ns as f64).sum::<f64>();
     let asleep = (summary.away_ns as f64 + awaited) / summary.recorded_ns.max(1) as f64;
@@ -211,7 +235,7 @@ fn classes(recording: &Recording, summary: &Summary, look: Look, width: Option<u
         cells.chain([HEAD[column].0.chars().count()]).max().unwrap_or(0) + GAP
     };
     let mut columns: Vec<usize> = (0..HEAD.len()).collect();
-    while width.is_some_and(|width| columns.iter().map(|&column| width_of(column)).sum::<usize>() > width + GAP) {
+    while width.is_some_and(|width| columns.iter().map(|&column| width_of(column)).sum::<usize>() > width + 1) {
         let last = columns.iter().map(|&column| HEAD[column].1).max().unwrap_or(0);
         if last == 0 {
             break;
@@ -224,7 +248,7 @@ fn classes(recording: &Recording, summary: &Summary, look: Look, width: Option<u
     for row in &rows {
         table.add_row(columns.iter().map(|&column| row[column].clone()).collect::<Vec<_>>());
     }
-    let mut out = trimmed(&table);
+    let mut out = if rows.is_empty() { String::new() } else { trimmed(&table) };
     if summary.classes.len() > MOST {
         let _ = writeln!(out, "… and {} more classes", summary.classes.len() - MOST);
     }
@@ -232,12 +256,22 @@ fn classes(recording: &Recording, summary: &Summary, look: Look, width: Option<u
         out,
         "{}",
         look.dim(&format!(
-            "{}, {} recorded; waited: share of the sections that had to wait, of the time: what those waits are of all threads' time",
+            "{}, {} recorded; waited: share of the sections that had to wait, of the time: what all waits are of all threads' time, hold: with what is nested in it",
             numbers::count(summary.threads, "thread"),
             numbers::time(summary.recorded_ns as f64)
         ))
     );
     out
+}
+
+/// The classes with waits that ended without the lock.
+fn timed_out(recording: &Recording, summary: &Summary) -> Vec<String> {
+    let some = summary.classes.iter().take(MOST).filter(|cost| cost.gave_up > 0);
+    let line = |cost: &ClassCost| {
+        let waits = numbers::count(cost.gave_up as usize, "wait");
+        format!("{}: {waits} ended without it, since the time was up", recording.classes[cost.class].name)
+    };
+    some.map(line).collect()
 }
 
 /// What threads waited for that others signalled.
@@ -302,13 +336,42 @@ mod tests {
         let recording = recording(8, 0.0, 0);
         let look = Look { styled: false, full_titles: true, events: false };
         let table = |width| classes(&recording, &recording.summary(), look, width);
-        for width in [40, 60, 80, 100] {
+        for width in (40..140).chain([180]) {
             let table = table(Some(width));
             let rows = table.lines().take(3);
             assert!(rows.clone().all(|line| line.chars().count() <= width), "{width}: {table}");
             assert!(table.contains("of the time") && table.contains("longest wait"), "{width}: {table}");
         }
         assert!(table(None).contains("hold p50"));
+    }
+
+    /// There was said to be nothing, above what there was.
+    #[test]
+    fn a_program_with_semaphores_alone_is_told_what_it_waits_for() {
+        let text = "lockyard recording 1\nclass semaphore S\nlock 0\nwindow 1 0\n0 1 wait 0\n400 1 woken 0\n\
+            1000 1 signal 0\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let said = verdict(&recording, &recording.summary(), None);
+        assert_eq!(
+            said,
+            "No lock was taken; 40.0 % of the threads' time is spent waiting for what other threads signal."
+        );
+        assert!(recording.model(None).unwrap_err().to_string().contains("no lock"));
+    }
+
+    /// 600 threads, of which 200 ran at once.
+    #[test]
+    fn threads_one_after_the_other_are_not_said_to_have_run_at_once() {
+        let mut text = "lockyard recording 1\nclass mutex CACHE\nlock 0\n".to_owned();
+        for thread in 0..6 {
+            let begin = thread / 2 * 1_000;
+            let _ = write!(text, "window {thread} {begin}\n{} {thread} request 0 write\n", begin + 1);
+            let _ = writeln!(text, "{} {thread} release 0", begin + 900);
+        }
+        let recording = Recording::from_text("a", &text).unwrap();
+        let first = ("CACHE".to_owned(), 1.0, "this".to_owned());
+        let said = verdict(&recording, &recording.summary(), Some(&first));
+        assert!(said.contains("where 2 ran"), "{said}");
     }
 
     fn said(threads: u64, asleep: f64, tries: u64, saturates: f64) -> String {

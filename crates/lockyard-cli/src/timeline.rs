@@ -1,8 +1,9 @@
 //! A recording as slices: for which lock or signal each thread waited when, and which lock it held.
 //!
 //! One group of tracks for waits, one for holds. A thread has a track for each lock that it holds
-//! at once: holds need not end in the order of their beginning. What was taken before a window, or
-//! is held or awaited at its end, is left out.
+//! at once: holds need not end in the order of their beginning. What was taken before a window is
+//! left out. What is held or awaited at its end lasts up to that where it is known, else it is left
+//! out too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,21 +105,21 @@ impl Walk {
                 .map(|class| *class as usize)
                 .filter(|class| *class < recording.classes.len())
         };
-        let end = window.events.last().map_or(window.begin, |event| event.at);
+        let end = window.until();
         // `asked`: the last request. A wait if it is granted or given up next, else a hold.
         let follows = self.before.remove(&window.thread).filter(|(end, ..)| *end == window.begin);
         let (_, mut held, mut asked) = follows.unwrap_or_default();
         // The last condition variable or semaphore that it asked for.
         let mut idle: Option<Open> = None;
         for event in window.events.iter().filter(|event| event.what.time().is_none()) {
-            if let What::Woken | What::GaveUp = event.what
+            if let What::Woken | What::GaveUp | What::Pending { .. } = event.what
                 && let Some(open) = idle.take_if(|open| open.lock == event.lock)
             {
                 self.slice((window.thread, None), open, (class(open.lock), event.at));
                 continue;
             }
             let before = asked.take();
-            if let What::Grant | What::GaveUp = event.what {
+            if let What::Grant | What::GaveUp | What::Pending { .. } = event.what {
                 let Some(open) = before.filter(|open| open.lock == event.lock) else { continue };
                 self.slice((window.thread, None), open, (class(open.lock), event.at));
                 if event.what == What::Grant {
@@ -136,6 +137,14 @@ impl Walk {
                     }
                 }
                 _ => {}
+            }
+        }
+        if window.end.is_some() {
+            asked.take().into_iter().for_each(|open| held.take(open));
+            for (place, open) in held.0.iter_mut().enumerate() {
+                if let Some(open) = open.take() {
+                    self.slice((window.thread, Some(place)), open, (class(open.lock), end));
+                }
             }
         }
         self.before.insert(window.thread, (end, held, asked));
@@ -192,6 +201,13 @@ mod tests {
         let slices = slices(text);
         let slices: Vec<_> = slices.iter().map(|(group, _, name, at, long)| (*group, &**name, *at, *long)).collect();
         assert_eq!(slices, [(HOLDS.into(), "A", 0.1, 0.2), (WAITS.into(), "C", 0.2, 0.7), (1, "S", 1.1, 0.3)]);
+    }
+
+    #[test]
+    fn what_a_window_with_an_end_ends_in_lasts_up_to_it() {
+        let text = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 7 1000 3000\n\
+            1100 7 request 0 write\n1500 7 request 1 write\n3000 7 pending 1\n";
+        assert_eq!(slices(text), [(1, 1, "B".to_owned(), 0.5, 1.5), (2, 1, "A".to_owned(), 0.1, 1.9)]);
     }
 
     #[test]

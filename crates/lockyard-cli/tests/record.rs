@@ -10,6 +10,7 @@ use assert_cmd::cargo::cargo_bin;
 use lockyard_recording::Recording;
 use lockyard_recording::model::Kind;
 use lockyard_recording::recording::{Mode, Sort, What};
+use lockyard_segment::Reader;
 use rustix::process::{Pid, Signal, kill_process};
 
 use preloaded::{library, linked, program};
@@ -237,6 +238,80 @@ fn interrupted(name: &str, signal: Signal, again: bool) -> Vec<String> {
 fn a_closed_terminal_keeps_what_was_recorded_and_a_second_interrupt_leaves_nothing_behind() {
     assert_eq!(interrupted("hung-up", Signal::HUP, false), ["a.lyr"]);
     assert_eq!(interrupted("twice", Signal::INT, true), [""; 0]);
+}
+
+/// Waits until a thread of a program waits for a lock; `readers`: those of its segments.
+fn until_it_waits(readers: impl Fn() -> Vec<Reader>) -> u32 {
+    loop {
+        let stuck = readers().into_iter().find(|reader| !reader.sample().waiters.is_empty());
+        match stuck {
+            Some(reader) => return reader.process(),
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+#[track_caller]
+fn says_deadlock(out: &Path) {
+    let recording = Recording::from_bytes("a", &std::fs::read(out).expect("a file")).expect("a recording").0;
+    let at_end = recording.summary().at_end;
+    assert_eq!((at_end.waits.len(), at_end.circle.len()), (1, 1), "{}", recording.to_text());
+    let mut report = Command::new(cargo_bin!("lockyard"));
+    let Output { stdout, .. } = report.args(["report", "--machine", "clx_2s_48c"]).arg(out).output().expect("it runs");
+    let said = String::from_utf8(stdout).expect("UTF-8");
+    assert!(said.starts_with("Deadlock: ") && said.contains("which it holds itself"), "{said}");
+    std::fs::remove_file(out).expect("it is there");
+}
+
+/// It was said to have no problem with its locks.
+#[test]
+fn a_deadlock_is_in_the_recording_of_the_program() {
+    let out = file("stuck");
+    let mut recorder = record(&[], &out, "stuck").stderr(Stdio::piped()).spawn().expect("it starts");
+    until_it_waits(|| Reader::of_session(recorder.id()));
+    kill_process(Pid::from_child(&recorder), Signal::TERM).expect("it runs");
+    recorder.wait().expect("it ends");
+    says_deadlock(&out);
+}
+
+/// It was said to have taken no lock, and to need work.
+#[test]
+fn a_process_that_is_stuck_is_recorded_as_it_stands() {
+    let out = file("stands");
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["run", "--"]).arg(program("recorded", "")).arg("stuck").env("LOCKYARD_PRELOAD", library());
+    let mut stuck = command.spawn().expect("it starts");
+    let process = until_it_waits(|| Reader::open(stuck.id()).into_iter().collect());
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["record", "--time", "10ms", "--pid", &process.to_string(), "--out"]).arg(&out);
+    let Output { status, stderr, .. } = command.output().expect("it runs");
+    stuck.kill().expect("it runs");
+    stuck.wait().expect("it ends");
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    says_deadlock(&out);
+}
+
+#[test]
+fn a_program_that_outlives_a_signal_is_named() {
+    for (what, signal, code) in [("wait", Signal::INT, 130), ("deaf", Signal::TERM, 143)] {
+        let out = file(&format!("outlives-{code}"));
+        let mut command = record(&[], &out, what);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut recorder = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let mut said = BufReader::new(recorder.stdout.take().expect("a pipe"));
+        said.read_line(&mut line).expect("a pipe");
+        assert_eq!(line, "ready\n");
+        kill_process(Pid::from_child(&recorder), signal).expect("it runs");
+        let mut told = String::new();
+        // The program has the other end as well: up to the line that is wanted.
+        let mut lines = BufReader::new(recorder.stderr.take().expect("a pipe"));
+        while !told.contains("still runs") && lines.read_line(&mut told).expect("a pipe") > 0 {}
+        assert!(told.contains("the program, process "), "{told}");
+        assert_eq!(recorder.wait().expect("it ends").code(), Some(code), "{told}");
+        drop(recorder.stdin.take());
+        std::fs::remove_file(out).expect("it is there");
+    }
 }
 
 #[test]

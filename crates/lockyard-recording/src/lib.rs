@@ -7,6 +7,7 @@
 //! * [`model::change`]: the same program with another structure: more shards, shorter sections, no
 //!   lock, a reader-writer lock.
 //! * [`summary`]: what each class of locks cost the program that was recorded.
+//! * [`standstill`]: the threads that wait for locks where a recording ends.
 //! * [`saturation`]: at how many threads a lock is never free any more, without a simulation.
 
 mod error;
@@ -14,6 +15,7 @@ pub mod model;
 pub mod recording;
 mod reduce;
 pub mod saturation;
+pub mod standstill;
 pub mod summary;
 pub mod time;
 mod walk;

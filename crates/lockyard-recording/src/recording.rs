@@ -43,6 +43,12 @@ pub enum What {
     Wait,
     /// The thread has what it waited for.
     Woken,
+    /// The window ends, and the thread waits for what it asked for before. `firm`: only a release
+    /// by the lock's holder ends that; no deadline does, nor any other thread.
+    Pending {
+        /// Whether it is.
+        firm: bool,
+    },
     /// The thread wakes one that waits at a condition variable, if there is one; or adds a unit to
     /// a semaphore.
     Signal,
@@ -116,10 +122,20 @@ pub struct Class {
 pub struct Window {
     /// The thread's number.
     pub thread: u32,
-    /// When it begins, ns; it ends with its last event.
+    /// When it begins, ns.
     pub begin: u64,
+    /// When it ends, ns, if that is known: until then nothing more happened, and what the thread
+    /// held it still holds. Else it ends with its last event, and what came next is not known.
+    pub end: Option<u64>,
     /// In the order of their times.
     pub events: Vec<Event>,
+}
+
+impl Window {
+    /// The time up to which it is known what the thread did.
+    pub fn until(&self) -> u64 {
+        self.end.unwrap_or_else(|| self.events.last().map_or(self.begin, |event| event.at))
+    }
 }
 
 /// A recording.
@@ -162,9 +178,33 @@ pub struct Recording {
     pub missing: u64,
 }
 
+impl Recording {
+    /// Makes the names of classes different: two lines of code may have one name.
+    pub fn tell_apart(&mut self) {
+        let mut seen = std::collections::BTreeSet::new();
+        for class in &mut self.classes {
+            let mut copy = 1;
+            let plain = class.name.clone();
+            while !seen.insert(class.name.clone()) {
+                copy += 1;
+                class.name = format!("{plain} #{copy}");
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_of_one_name_are_told_apart() {
+        let text = "lockyard recording 1\nclass mutex w (a.c:3)\nclass mutex b\nclass spin w (a.c:3)\n";
+        let mut recording = Recording::from_text("a", text).unwrap();
+        recording.tell_apart();
+        let names: Vec<&str> = recording.classes.iter().map(|class| class.name.as_str()).collect();
+        assert_eq!(names, ["w (a.c:3)", "b", "w (a.c:3) #2"]);
+    }
 
     /// SplitMix64.
     struct Draws(u64);
@@ -195,7 +235,7 @@ mod tests {
             for _ in 0..draws.below(20) {
                 at += draws.below(1 << (draws.0 % 30));
                 let mode = if draws.below(2) == 0 { Mode::Read } else { Mode::Write };
-                let what = match draws.below(11) {
+                let what = match draws.below(12) {
                     0 => What::Request(mode),
                     1 => What::Grant,
                     2 => What::Release,
@@ -206,6 +246,7 @@ mod tests {
                     8 => What::Woken,
                     9 => What::Signal,
                     10 => What::Broadcast,
+                    11 => What::Pending { firm: mode == Mode::Read },
                     _ => What::Off(draws.below(1 << 33)),
                 };
                 let off = what.time().is_some() || locks.is_empty();
@@ -213,7 +254,8 @@ mod tests {
                 let lock = if off { 0 } else { draws.below(locks.len() as u64) as u32 };
                 events.push(Event { at, what, lock });
             }
-            windows.push(Window { thread: draws.below(1 << 20) as u32, begin, events });
+            let end = (draws.below(2) == 0).then(|| at + draws.below(1 << 20));
+            windows.push(Window { thread: draws.below(1 << 20) as u32, begin, end, events });
         }
         let program = if draws.below(2) == 0 { String::new() } else { "memcached -t 4".to_owned() };
         let event_ns = draws.below(2) * draws.below(100);
@@ -253,6 +295,17 @@ mod tests {
                 most = read.windows.len();
             }
             assert_eq!(most, recording.windows.len(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn files_of_earlier_versions_are_read() {
+        let text = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n10 1 request 0 write\n20 1 release 0\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        for version in [1, 2] {
+            let mut bytes = recording.to_bytes();
+            bytes[8] = version;
+            assert_eq!(Recording::from_bytes("a", &bytes).unwrap(), (recording.clone(), None));
         }
     }
 
@@ -299,6 +352,8 @@ mod tests {
             (&format!("{head}11 1 release 0 write\n"), "a:5: "),
             (&format!("{head}9 1 release 0\n"), "a:5: the time goes back"),
             (&format!("{head}11 2 release 0\n"), "a:5: thread 2"),
+            (&format!("{head}window 1 10 9\n"), "a:5: the window ends before"),
+            (&format!("{head}window 1 10 12\n13 1 release 0\n"), "a:6: the window ends before"),
         ];
         for (text, start) in cases {
             let message = Recording::from_text("a", text).expect_err(text).to_string();

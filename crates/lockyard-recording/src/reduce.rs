@@ -96,7 +96,7 @@ impl Told for Teller<'_> {
         let taken = self.sums.takes.entry((outer.map(class), class(lock))).or_default();
         match how {
             Failed::Tried => taken.failed += 1,
-            Failed::GaveUp => taken.gave_up += 1,
+            Failed::GaveUp(_) => taken.gave_up += 1,
             Failed::Waited => taken.retried += 1,
             Failed::Again => {}
         }
@@ -152,7 +152,10 @@ impl Recording {
         }
         let roles: Vec<Sums> = alike.into_values().flat_map(by_hold).collect();
         if roles.is_empty() {
-            return Err(Error::new("the recording has no section from its beginning to its end"));
+            let any = self.classes.iter().any(|class| matches!(class.sort, Sort::Lock(_)));
+            let why =
+                if any { "has no section from its beginning to its end" } else { "is of a program that takes no lock" };
+            return Err(Error::new(format!("the recording {why}, and a model is of sections")));
         }
         let dropped = circles(&roles);
         let mut used = vec![false; classes.known.len()];

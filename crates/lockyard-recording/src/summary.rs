@@ -1,7 +1,10 @@
 //! What each class of locks cost the program that was recorded.
 
+use std::collections::BTreeMap;
+
 use crate::recording::{Mode, Recording};
-use crate::walk::{self, Failed, Section, Told};
+use crate::standstill::{AtEnd, Standstill};
+use crate::walk::{self, Failed, Rest, Section, Told};
 
 /// A class.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,7 +13,7 @@ pub struct ClassCost {
     pub class: usize,
     /// Locks of it that were taken.
     pub objects: usize,
-    /// Sections.
+    /// Sections, those under way at the end included.
     pub acquisitions: u64,
     /// Of which only read.
     pub reads: u64,
@@ -18,11 +21,14 @@ pub struct ClassCost {
     pub contended: u64,
     /// Calls that did not get the lock and did not wait.
     pub failed: u64,
-    /// Time waited, ns, all threads together.
+    /// Waits that ended without the lock: their time was up.
+    pub gave_up: u64,
+    /// Time waited, ns, all threads together, whatever the waits came to.
     pub waited_ns: u64,
     /// Time held, ns, all threads together, without what was nested.
     pub held_ns: u64,
-    /// Half of the holds, 99 % of them, and all of them were no longer, ns.
+    /// Half of the holds, 99 % of them, and all of them were no longer, ns: with what was nested in
+    /// them, and waits for that.
     pub holds: [u64; 3],
     /// The same of the waits that there were.
     pub waits: [u64; 3],
@@ -33,7 +39,7 @@ pub struct ClassCost {
 pub struct Awaited {
     /// The number of the class in [`Recording::classes`].
     pub class: usize,
-    /// Waits that ended with a signal.
+    /// Waits that ended with a signal, or lasted to the end.
     pub waits: u64,
     /// Their time, ns, all threads together.
     pub waited_ns: u64,
@@ -46,6 +52,8 @@ pub struct Awaited {
 pub struct Summary {
     /// Threads with a window.
     pub threads: usize,
+    /// The most of them that there were at once.
+    pub at_once: usize,
     /// The time of all windows together, ns.
     pub recorded_ns: u64,
     /// Time on the CPU outside of all sections, ns.
@@ -56,13 +64,18 @@ pub struct Summary {
     pub classes: Vec<ClassCost>,
     /// What threads waited for that others signalled, the longest waits first.
     pub awaited: Vec<Awaited>,
+    /// What went on when it ended.
+    pub at_end: Standstill,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Sums {
     objects: std::collections::BTreeSet<u32>,
     reads: u64,
+    contended: u64,
     failed: u64,
+    gave_up: u64,
+    held_ns: u64,
     holds: Vec<u64>,
     waits: Vec<u64>,
     /// Waits for a signal.
@@ -74,6 +87,8 @@ struct Teller<'a> {
     classes: Vec<Sums>,
     outside_ns: u64,
     away_ns: u64,
+    /// What the threads were at, by their last windows.
+    at_end: BTreeMap<u32, AtEnd>,
 }
 
 impl Told for Teller<'_> {
@@ -81,7 +96,9 @@ impl Told for Teller<'_> {
         let sums = &mut self.classes[walk::class_of(self.recording, section.lock)];
         sums.objects.insert(section.lock);
         sums.reads += u64::from(section.mode == Mode::Read);
-        sums.holds.push(section.own + section.slept);
+        sums.held_ns = sum([sums.held_ns, section.own, section.slept]);
+        sums.holds.push(section.whole);
+        sums.contended += u64::from(section.waited.is_some());
         sums.waits.extend(section.waited);
     }
 
@@ -94,8 +111,28 @@ impl Told for Teller<'_> {
         self.classes[walk::class_of(self.recording, object)].signalled.push(waited);
     }
 
-    fn failed(&mut self, lock: u32, _outer: Option<u32>, _how: Failed) {
-        self.classes[walk::class_of(self.recording, lock)].failed += 1;
+    fn failed(&mut self, lock: u32, _outer: Option<u32>, how: Failed) {
+        let sums = &mut self.classes[walk::class_of(self.recording, lock)];
+        match how {
+            Failed::GaveUp(waited) => {
+                sums.gave_up += 1;
+                sums.waits.push(waited);
+            }
+            _ => sums.failed += 1,
+        }
+    }
+
+    fn rest(&mut self, rest: Rest<'_>) {
+        rest.held.iter().for_each(|section| self.section(section));
+        self.gap(rest.gap.0, rest.gap.1);
+        if let Some((lock, since, _)) = rest.asked {
+            self.classes[walk::class_of(self.recording, lock)].waits.push(rest.until.saturating_sub(since));
+        }
+        if let Some((object, since)) = rest.idle {
+            self.woken(object, rest.until.saturating_sub(since));
+        }
+        let holds = rest.held.iter().map(|section| (section.lock, section.whole)).collect();
+        self.at_end.insert(rest.thread, AtEnd { until: rest.until, asked: rest.asked, holds });
     }
 }
 
@@ -103,22 +140,29 @@ impl Recording {
     /// What its locks cost the program.
     pub fn summary(&self) -> Summary {
         let classes = vec![Sums::default(); self.classes.len()];
-        let mut teller = Teller { recording: self, classes, outside_ns: 0, away_ns: 0 };
+        let mut teller = Teller { recording: self, classes, outside_ns: 0, away_ns: 0, at_end: BTreeMap::new() };
         let mut recorded_ns = 0;
         for window in &self.windows {
-            let end = window.events.last().map_or(window.begin, |event| event.at);
-            recorded_ns = sum([recorded_ns, end.saturating_sub(window.begin)]);
+            recorded_ns = sum([recorded_ns, window.until().saturating_sub(window.begin)]);
+            teller.at_end.remove(&window.thread);
             walk::window(window, self.event_ns, &mut teller);
         }
-        let threads: std::collections::BTreeSet<u32> = self.windows.iter().map(|window| window.thread).collect();
-        let Teller { classes, outside_ns, away_ns, .. } = teller;
+        let mut threads: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for window in &self.windows {
+            let span = threads.entry(window.thread).or_insert((u64::MAX, 0));
+            *span = (span.0.min(window.begin), span.1.max(window.until()));
+        }
+        let at_once = most_at_once(threads.values().copied());
+        let Teller { classes, outside_ns, away_ns, at_end, .. } = teller;
+        let at_end = Standstill::of(self, &at_end);
         let signalled = classes.iter().enumerate().filter(|(_, sums)| !sums.signalled.is_empty());
         let mut awaited: Vec<Awaited> = signalled.map(|(class, sums)| sums.awaited(class)).collect();
         awaited.sort_by_key(|one| (u64::MAX - one.waited_ns, one.class));
-        let taken = classes.into_iter().enumerate().filter(|(_, sums)| sums.holds.len() as u64 + sums.failed > 0);
+        let taken = |sums: &Sums| sums.failed > 0 || !sums.holds.is_empty() || !sums.waits.is_empty();
+        let taken = classes.into_iter().enumerate().filter(|(_, sums)| taken(sums));
         let mut classes: Vec<ClassCost> = taken.map(|(class, sums)| sums.cost(class)).collect();
         classes.sort_by_key(|cost| (u64::MAX - cost.waited_ns, u64::MAX - cost.acquisitions));
-        Summary { threads: threads.len(), recorded_ns, outside_ns, away_ns, classes, awaited }
+        Summary { threads: threads.len(), at_once, recorded_ns, outside_ns, away_ns, classes, awaited, at_end }
     }
 }
 
@@ -137,14 +181,27 @@ impl Sums {
             objects: self.objects.len(),
             acquisitions: self.holds.len() as u64,
             reads: self.reads,
-            contended: self.waits.len() as u64,
+            contended: self.contended,
             failed: self.failed,
+            gave_up: self.gave_up,
             waited_ns: sum(self.waits.iter().copied()),
-            held_ns: sum(self.holds.iter().copied()),
+            held_ns: self.held_ns,
             holds: quantiles(&self.holds),
             waits: quantiles(&self.waits),
         }
     }
+}
+
+/// How many of these spans there are at the moment that is in most of them.
+fn most_at_once(spans: impl Iterator<Item = (u64, u64)>) -> usize {
+    // Beginnings before ends, where both are at one moment.
+    let mut turns: Vec<(u64, bool)> = spans.flat_map(|(begin, end)| [(begin, false), (end, true)]).collect();
+    turns.sort_unstable();
+    let counts = turns.iter().scan(0_usize, |count, (_, ends)| {
+        *count = if *ends { *count - 1 } else { *count + 1 };
+        Some(*count)
+    });
+    counts.max().unwrap_or(0)
 }
 
 /// The sum of times; the largest number if there is none so large: a file may say anything.
@@ -172,6 +229,44 @@ mod tests {
         assert_eq!((a.class, a.waited_ns, a.held_ns, a.contended, a.waits), (0, 50, 20, 1, [50, 50, 50]));
         assert_eq!((b.reads, b.failed, b.objects, b.holds, b.contended), (1, 1, 1, [30, 30, 30], 0));
         assert_eq!((summary.recorded_ns, summary.outside_ns, summary.threads), (231, 130, 1));
+    }
+
+    /// They had no time, and were taken for threads without a CPU.
+    #[test]
+    fn waits_that_end_without_the_lock_cost_as_others_do() {
+        let text = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n\
+            10 1 request 0 write\n510 1 gave-up 0\n600 1 request 0 write\n700 1 grant 0\n750 1 release 0\n";
+        let summary = Recording::from_text("a", text).unwrap().summary();
+        let a = &summary.classes[0];
+        assert_eq!((a.waited_ns, a.gave_up, a.failed, a.contended, a.acquisitions), (600, 1, 0, 1, 1));
+        assert_eq!(a.waits[2], 500);
+    }
+
+    /// The longest hold of the outer lock was 104 µs where it had kept others out for 24 ms.
+    #[test]
+    fn a_hold_is_as_long_as_others_are_kept_out_and_no_time_counts_twice() {
+        let text = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n\
+            10 1 request 0 write\n20 1 request 1 write\n920 1 grant 1\n950 1 release 1\n960 1 release 0\n";
+        let summary = Recording::from_text("a", text).unwrap().summary();
+        let of = |class: usize| summary.classes.iter().find(|cost| cost.class == class).unwrap();
+        assert_eq!((of(0).holds[2], of(0).held_ns, of(1).holds[2], of(1).held_ns), (950, 20, 30, 30));
+    }
+
+    /// Of threads that wait for ever it was said that locks are not their problem.
+    #[test]
+    fn what_lasts_to_the_end_counts() {
+        let text = "lockyard recording 1\nclass mutex A\nclass mutex B\nclass condition C\nlock 0\nlock 1\nlock 2\n\
+            window 1 0 1000\n10 1 request 0 write\n50 1 request 1 write\n1000 1 pending-firm 1\n\
+            window 2 0 1000\n10 2 request 1 write\n60 2 request 0 write\n1000 2 pending-firm 0\n\
+            window 3 0 1000\n100 3 wait 2\n1000 3 pending 2\n";
+        let summary = Recording::from_text("a", text).unwrap().summary();
+        let of = |class: usize| summary.classes.iter().find(|cost| cost.class == class).unwrap();
+        assert_eq!((of(0).waited_ns, of(1).waited_ns, summary.recorded_ns), (940, 950, 3_000));
+        assert_eq!((of(0).acquisitions, of(0).contended, of(0).holds[2]), (1, 0, 990));
+        assert_eq!((summary.awaited[0].waits, summary.awaited[0].waited_ns), (1, 900));
+        assert_eq!((summary.at_end.waits.len(), summary.at_end.circle.len()), (2, 2));
+        let model = Recording::from_text("a", text).unwrap().model(None);
+        assert!(model.is_err(), "no section ended");
     }
 
     #[test]

@@ -1,10 +1,15 @@
 //! A recording read as what threads did: sections, and the time between them.
 //!
 //! A section begins when its lock is had and ends when it is given back; its own time is what
-//! passes while no other lock is taken in it. What was taken before a window, or is held at its
-//! end, is left out, and so is the time of a wait that ends without the lock, time until another
-//! thread signals, and time without a CPU: that is the machine's. A wait for a signal that ends
+//! passes while no other lock is taken in it. What was taken before a window is left out, and so is
+//! time without a CPU: that is the machine's. The time of a wait is no other time: of one for a
+//! lock, whether it ends with the lock or without, or for a signal. A wait for a signal that ends
 //! without one is time off the CPU.
+//!
+//! What is not over when a window ends is told as its [`Rest`] where that end is known, else left
+//! out: it is no section from its beginning to its end, as models have them.
+
+use std::ops::AddAssign;
 
 use crate::recording::{Event, Mode, Recording, What, Window};
 
@@ -21,6 +26,25 @@ pub(crate) struct Section {
     pub(crate) own: u64,
     /// Time off the CPU in it, likewise.
     pub(crate) slept: u64,
+    /// For how long others could not have the lock: with what is nested in it, and waits.
+    pub(crate) whole: u64,
+}
+
+/// What is not over at the end of a window, if that is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rest<'a> {
+    /// The thread.
+    pub(crate) thread: u32,
+    /// The end.
+    pub(crate) until: u64,
+    /// The lock for which it waits, since when, and whether only its holder can end that.
+    pub(crate) asked: Option<(u32, u64, bool)>,
+    /// The condition variable or semaphore that it waits for, since when.
+    pub(crate) idle: Option<(u32, u64)>,
+    /// What it holds.
+    pub(crate) held: &'a [Section],
+    /// Time on the CPU and off it, outside of all sections.
+    pub(crate) gap: (u64, u64),
 }
 
 /// How a lock was not had.
@@ -32,8 +56,8 @@ pub(crate) enum Failed {
     Again,
     /// It was tried, and is asked for at once: the same, and the last.
     Waited,
-    /// It was waited for until the time was up.
-    GaveUp,
+    /// It was waited for so long, until the time was up.
+    GaveUp(u64),
 }
 
 /// A lock that is asked for again so soon, ns, is asked for by the same call. What an event costs
@@ -52,6 +76,10 @@ pub(crate) trait Told {
     fn woken(&mut self, object: u32, waited: u64) {
         let _ = (object, waited);
     }
+    /// The window has ended.
+    fn rest(&mut self, rest: Rest<'_>) {
+        let _ = rest;
+    }
 }
 
 /// Tells what happened in `window`, in which each event of a lock cost `event_ns`.
@@ -64,12 +92,14 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
     let mut asked: Option<(u32, Mode, u64)> = None;
     // The condition variable or semaphore that the thread waits for, and since when.
     let mut idle: Option<(u32, u64)> = None;
+    let mut firm = false;
     for (index, event) in window.events.iter().enumerate() {
         let passed = event.at.saturating_sub(before);
         before = event.at;
         let away = event.what.time().unwrap_or(0).min(passed);
         let slept = if let What::Off(_) = event.what { away } else { 0 };
         let ran = (passed - away).saturating_sub(event_ns);
+        held.iter_mut().for_each(|section| section.whole += ran + slept);
         if asked.is_none() && idle.is_none() {
             match held.last_mut() {
                 Some(section) => (section.own, section.slept) = (section.own + ran, section.slept + slept),
@@ -99,10 +129,12 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
                 }
             }
             What::GaveUp => {
-                if asked.take().is_some() {
-                    told.failed(event.lock, held.last().map(|section| section.lock), Failed::GaveUp);
+                if let Some((lock, _, since)) = asked.take() {
+                    let how = Failed::GaveUp(event.at.saturating_sub(since));
+                    told.failed(lock, held.last().map(|section| section.lock), how);
                 }
             }
+            What::Pending { firm: is_firm } => firm = is_firm,
             What::Request(mode) if waits(&window.events[index + 1..], event.lock) => {
                 asked = Some((event.lock, mode, event.at));
             }
@@ -125,6 +157,15 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
             }
         }
     }
+    if let Some(until) = window.end {
+        let passed = until.saturating_sub(before);
+        held.iter_mut().for_each(|section| section.whole += passed);
+        if asked.is_none() && idle.is_none() {
+            held.last_mut().map_or(&mut cpu, |section| &mut section.own).add_assign(passed);
+        }
+        let asked = asked.map(|(lock, _, since)| (lock, since, firm));
+        told.rest(Rest { thread: window.thread, until, asked, idle, held: &held, gap: (cpu, off) });
+    }
 }
 
 /// How `event`, a try in vain, goes on.
@@ -141,15 +182,17 @@ fn tried(event: &Event, later: &[Event], event_ns: u64) -> Failed {
     }
 }
 
-/// Whether the next event of a lock is the grant of `lock`, or its refusal.
+/// Whether the next event of a lock is the grant of `lock`, its refusal, or that it is awaited yet.
 fn waits(later: &[Event], lock: u32) -> bool {
     let next = later.iter().find(|event| event.what.time().is_none());
-    next.is_some_and(|event| matches!(event.what, What::Grant | What::GaveUp) && event.lock == lock)
+    next.is_some_and(|event| {
+        matches!(event.what, What::Grant | What::GaveUp | What::Pending { .. }) && event.lock == lock
+    })
 }
 
 /// Whether the wait for `object` that has just begun lasts: its end is told before another begins.
 fn sleeps(later: &[Event], object: u32) -> bool {
-    let ends = |event: &&Event| matches!(event.what, What::Wait | What::Woken | What::GaveUp);
+    let ends = |event: &&Event| matches!(event.what, What::Wait | What::Woken | What::GaveUp | What::Pending { .. });
     let next = later.iter().filter(ends).find(|event| event.lock == object);
     next.is_some_and(|event| event.what != What::Wait)
 }
@@ -166,7 +209,7 @@ fn enter(
         told.gap(std::mem::take(cpu), std::mem::take(off));
     }
     let outer = held.last().map(|section| section.lock);
-    held.push(Section { lock, mode, outer, waited, own: 0, slept: 0 });
+    held.push(Section { lock, mode, outer, waited, own: 0, slept: 0, whole: 0 });
 }
 
 /// The class of `lock`.
@@ -183,6 +226,8 @@ mod tests {
         sections: Vec<Section>,
         gaps: Vec<(u64, u64)>,
         failed: Vec<Failed>,
+        waits: Vec<(u32, u64, bool)>,
+        holds: Vec<Section>,
     }
 
     impl Told for All {
@@ -197,6 +242,39 @@ mod tests {
         fn failed(&mut self, _lock: u32, _outer: Option<u32>, how: Failed) {
             self.failed.push(how);
         }
+
+        fn rest(&mut self, rest: Rest<'_>) {
+            self.waits.extend(rest.asked.or(rest.idle.map(|(object, since)| (object, since, false))));
+            self.holds.extend(rest.held);
+            self.gaps.push(rest.gap);
+        }
+    }
+
+    /// A deadlock looked like threads that had nothing to do.
+    #[test]
+    fn what_a_window_with_an_end_ends_in_is_told_as_its_rest() {
+        let text = "lockyard recording 1\nclass mutex A\nclass condition C\nlock 0\nlock 0\nlock 1\n\
+            window 1 0 1000\n10 1 request 0 write\n100 1 request 1 write\n1000 1 pending-firm 1\n\
+            window 2 0 1000\n10 2 request 0 write\n600 2 off 500\n\
+            window 3 0 1000\n10 3 wait 2\n1000 3 pending 2\n\
+            window 4 0\n10 4 request 0 write\n100 4 request 1 write\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let all: Vec<All> = recording
+            .windows
+            .iter()
+            .map(|one| {
+                let mut all = All::default();
+                window(one, 0, &mut all);
+                all
+            })
+            .collect();
+        assert_eq!(all[0].waits, [(1, 100, true)]);
+        let holds: Vec<_> =
+            all[..2].iter().map(|all| (all.holds[0].own, all.holds[0].slept, all.holds[0].whole)).collect();
+        assert_eq!(holds, [(90, 0, 990), (490, 500, 990)]);
+        assert_eq!((all[2].waits.as_slice(), all[2].holds.len()), ([(2, 10, false)].as_slice(), 0));
+        assert!(all[3].waits.is_empty() && all[3].holds.is_empty());
+        assert!(all.iter().all(|all| all.sections.is_empty()), "they are no whole sections");
     }
 
     #[test]
@@ -239,6 +317,7 @@ mod tests {
         let mut all = All::default();
         window(&recording.windows[0], 0, &mut all);
         assert_eq!((all.gaps.as_slice(), all.sections.len()), ([(30, 0)].as_slice(), 1));
+        assert_eq!(all.failed, [Failed::GaveUp(490)]);
     }
 
     #[test]
@@ -269,5 +348,6 @@ mod tests {
         let [inner, outer] = all.sections.as_slice() else { panic!("{:?}", all.sections) };
         assert_eq!((inner.outer, inner.waited, inner.own, inner.mode), (Some(0), Some(50), 5, Mode::Read));
         assert_eq!((outer.outer, outer.waited, outer.own), (None, None, 50));
+        assert_eq!((inner.whole, outer.whole), (5, 105));
     }
 }

@@ -2,14 +2,18 @@
 
 use core::sync::atomic::Ordering::*;
 
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::file::File;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::layout::{ThreadPage, state};
+use crate::callers::Caller;
+use crate::layout::{TAPES, ThreadPage, WITH_DEADLINE, state};
 use crate::process::{self, Image};
 use crate::reader::Reader;
 use crate::refusal::Refusal;
 use crate::tape::{self, Event};
+use crate::told;
 
 /// A process that is recorded. One recorder at a time: two would share the events, so the second is
 /// refused.
@@ -19,6 +23,8 @@ use crate::tape::{self, Event};
 pub struct Recorder {
     reader: Reader,
     on: bool,
+    /// Since when.
+    since: u64,
     /// What the process had counted before: cut windows, threads without a tape.
     before: (u64, u32),
     /// The segment's file, locked: the system unlocks it when the recorder ends, however it does.
@@ -36,6 +42,35 @@ pub struct RecordedClass {
     pub site: u64,
 }
 
+/// A lock, as the note of a thread that waits for it or holds it has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Noted {
+    /// Its address.
+    pub lock: u64,
+    /// The number of its class.
+    pub class: usize,
+    /// It is, or was to be, shared.
+    pub is_shared: bool,
+}
+
+/// What a thread was at when it was recorded no more.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// The number of its tape.
+    pub tape: usize,
+    /// The kernel's name of the thread. It may have ended.
+    pub thread: u32,
+    /// Whether its tape has all that it did since its last window began; else it has done nothing
+    /// since it was to begin one, or its ring was full.
+    pub is_whole: bool,
+    /// The lock that it waited for, since when, and whether that ends at a deadline.
+    pub waits: Option<(Noted, u64, bool)>,
+    /// The locks that it held, as far as noted.
+    pub holds: Vec<Noted>,
+    /// When its CPU time was read, and what it was; zeroes: never.
+    pub cpu: (u64, u64),
+}
+
 /// The segment's file of `process`, locked. `None`: another recorder has it.
 fn claim(image: Image) -> Option<File> {
     let (file, _) = process::open_for_reader(image, OFlags::RDONLY).ok()?;
@@ -50,7 +85,7 @@ impl Recorder {
     pub fn open(process: u32) -> Result<Self, Refusal> {
         let reader = Reader::map(Image::of(process), true, true)?;
         let claim = Some(claim(Image::of(process)).ok_or(Refusal::Recorded(process))?);
-        let mut recorder = Self { reader, on: false, before: (0, 0), _claim: claim };
+        let mut recorder = Self { reader, on: false, since: 0, before: (0, 0), _claim: claim };
         // What an earlier recorder has left.
         tape::all(recorder.reader.shared()).for_each(|(_, tape)| tape.skip());
         recorder.before = (recorder.cut(), recorder.unrecorded());
@@ -62,7 +97,7 @@ impl Recorder {
         let members = Reader::members(session).into_iter();
         let readers = members.filter_map(|image| Reader::map(image, true, false).ok());
         let new = readers.filter(|reader| !known.contains(&reader.key()));
-        new.map(|reader| Self { _claim: claim(reader.image()), reader, on: true, before: (0, 0) }).collect()
+        new.map(|reader| Self { _claim: claim(reader.image()), reader, on: true, since: 0, before: (0, 0) }).collect()
     }
 
     /// What tells its segment from others: a program that execs another has a new one.
@@ -83,18 +118,49 @@ impl Recorder {
     /// The process is recorded from here on: every thread that it has, and will have. Called again
     /// it begins new windows where a ring was full.
     pub fn record(&mut self) {
-        self.on = true;
+        if !std::mem::replace(&mut self.on, true) {
+            self.since = Linux::now();
+        }
         self.reader.shared().header.recorded.store(1, Relaxed);
         self.threads().for_each(|page| tape::begin(&page.tape));
     }
 
-    /// Nothing is recorded from here on.
-    pub fn pause(&mut self) {
+    /// Nothing is recorded from here on: what the threads were at. None, if nothing was.
+    pub fn pause(&mut self) -> Vec<Standing> {
         if !std::mem::take(&mut self.on) {
-            return;
+            return Vec::new();
         }
         self.reader.shared().header.recorded.store(0, Relaxed);
-        self.threads().for_each(|page| page.tape.store(state::OFF, Relaxed));
+        self.threads().filter_map(|page| self.standing(page, page.tape.swap(state::OFF, Relaxed))).collect()
+    }
+
+    /// Since when it is recorded, nanoseconds of the monotonic clock; 0: since it began.
+    pub fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// When the process ended, if it had time to say so.
+    pub fn ended_at(&self) -> Option<u64> {
+        Some(self.reader.shared().header.ended_ns.load(Relaxed)).filter(|at| *at != 0)
+    }
+
+    fn standing(&self, page: &ThreadPage, tape: u64) -> Option<Standing> {
+        let shared = self.reader.shared();
+        let slot = tape::slot_of(shared, page).filter(|slot| *slot < TAPES && tape != state::NONE)?;
+        let noted =
+            |caller: Caller, lock: u64| Noted { lock, class: caller.class().index(), is_shared: caller.is_shared() };
+        let waits = told::under_way(page, 0).filter(|wait| !wait.is_asleep);
+        let held = page.held[..page.depth()].iter();
+        let held =
+            held.filter_map(|held| Some(noted(Caller::from_raw(held.caller.load(Relaxed))?, held.lock.load(Relaxed))));
+        Some(Standing {
+            tape: slot,
+            thread: page.thread.load(Relaxed) as u32,
+            is_whole: tape == state::ON,
+            waits: waits.map(|wait| (noted(wait.caller, wait.lock), wait.since, wait.held_by & WITH_DEADLINE != 0)),
+            holds: held.collect(),
+            cpu: tape::all(shared).find(|(known, _)| *known == slot).map_or((0, 0), |(_, tape)| tape.cpu()),
+        })
     }
 
     /// All pages but that of threads without a record.

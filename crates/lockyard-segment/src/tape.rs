@@ -370,6 +370,11 @@ impl Tape {
         self.read.0.store(read, Release);
     }
 
+    /// When the thread's CPU time was last read, and what it was.
+    pub(crate) fn cpu(&self) -> (u64, u64) {
+        (self.looked.load(Relaxed), self.cpu.load(Relaxed))
+    }
+
     /// Leaves out what was written so far.
     pub(crate) fn skip(&self) {
         self.read.0.store(self.written.load(Acquire), Release);
@@ -380,8 +385,7 @@ impl Tape {
 /// none, and that is counted.
 fn mine(page: &ThreadPage) -> Option<&'static Tape> {
     let shared = writer::shared()?;
-    let slot =
-        (core::ptr::from_ref(page).addr().checked_sub(core::ptr::from_ref(shared).addr())? - THREADS_OFFSET) / PAGE;
+    let slot = slot_of(shared, page)?;
     let Some(known) = shared.header.tapes.get(slot / 64) else {
         shared.header.unrecorded.fetch_add(1, Relaxed);
         return None;
@@ -396,6 +400,11 @@ fn mine(page: &ThreadPage) -> Option<&'static Tape> {
     }
     // SAFETY: inside the mapping, aligned, nothing but atomics, and real.
     Some(unsafe { &*place(shared, slot) })
+}
+
+/// The number of `page` among those of `shared`, and of its tape.
+pub(crate) fn slot_of(shared: &Shared, page: &ThreadPage) -> Option<usize> {
+    Some((core::ptr::from_ref(page).addr().checked_sub(core::ptr::from_ref(shared).addr())? - THREADS_OFFSET) / PAGE)
 }
 
 fn place(shared: &Shared, slot: usize) -> *const Tape {

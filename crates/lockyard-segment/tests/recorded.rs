@@ -6,6 +6,7 @@ use std::thread;
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
 use lockyard_segment::layout::{TAPE, TAPES};
+use lockyard_segment::recorder::{Noted, Standing};
 use lockyard_segment::tape::{Event, GAP_NS, Kind};
 use lockyard_segment::{self as segment, Caller, Class, Recorder, Refusal};
 
@@ -156,4 +157,32 @@ fn a_recorder_that_is_dropped_records_no_more() {
     drained(&recorder);
     section(class, 0x20);
     assert!(drained(&recorder).is_empty());
+}
+
+/// A wait without an end, and a hold, were nothing.
+#[test]
+fn what_threads_are_at_when_recording_stops_is_told() {
+    let (_alone, mut recorder, class) = alone();
+    let own = u64::from(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
+    let of_this = |standing: Vec<Standing>| {
+        let found = standing.into_iter().find(|one| u64::from(one.thread) == own).expect("this thread");
+        (found.is_whole, found.waits, found.holds)
+    };
+    segment::acquired(Caller::new(class, 1).shared(), 0x20);
+    let before = Linux::now();
+    let waiting = segment::contended(class, 0x30).with_deadline();
+    recorder.record();
+    let (is_whole, waits, holds) = of_this(recorder.pause());
+    let (lock, since, has_deadline) = waits.expect("it waits");
+    assert!((before..=recorder.since()).contains(&since) && has_deadline && !is_whole);
+    assert_eq!(holds, [Noted { lock: 0x20, class: lock.class, is_shared: true }]);
+    assert_eq!((lock.lock, lock.is_shared), (0x30, false));
+    assert_eq!(recorder.class(lock.class).expect("it is told").name, "the one");
+    assert!(recorder.pause().is_empty(), "it was not recorded");
+    recorder.record();
+    waiting.got();
+    let (is_whole, waits, holds) = of_this(recorder.pause());
+    assert_eq!((is_whole, waits, holds.len()), (true, None, 2));
+    segment::released(0x30);
+    segment::released(0x20);
 }

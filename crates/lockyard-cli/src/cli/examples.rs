@@ -145,6 +145,7 @@ Examples:
 Read it with lockyard report, model or predict. Recorded are mutexes, rwlocks, spinlocks, condition variables and semaphores of pthread, and the locks and condition variables of programs \
 linked with liblockyard. A running process must have been started \
 with lockyard run, stat or record. The program never waits for the file: where its events come too fast, windows end early, which is said. \
+The exit code is the program's; if that goes on after a signal to this command, 130, or 143 after SIGTERM. \
 A recorded thread asks the system for its CPU time: a sandbox must allow clock_gettime and getrusage.";
 
 pub(crate) const REPORT_EXAMPLES: &str = "\
@@ -190,6 +191,9 @@ The lines, times in nanoseconds:
   1900 7 woken 1                 only if it had to wait; or: gave-up
   9000 7 off 7000                it was asleep for 7000 ns since the event before
   9900 7 preempted 500           it was ready, and had no CPU, for 500 ns since the event before
+  window 8 1000 12000            thread 8, up to time 12000: what it has it holds until then
+  1300 8 request 0 write
+  12000 8 pending 0              it waits until then; or: pending-firm, if without a deadline
 
 A program that has no recorder of ours is recorded by whatever prints these lines.";
 

@@ -236,7 +236,12 @@ fn alternatives(
             all.push(alternative);
         }
     } else if args.lock.is_some() {
-        return Err(Failure::usage("--lock: no class of this program ever saturates; choose one with --class"));
+        let why = if program.locks.is_empty() {
+            "this program takes no lock"
+        } else {
+            "no class of this program ever saturates; choose one with --class"
+        };
+        return Err(Failure::usage(format!("--lock: {why}")));
     }
     let changes = match (args.what_if.is_empty(), class) {
         (false, _) => args.what_if.clone(),

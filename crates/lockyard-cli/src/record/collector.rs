@@ -13,6 +13,8 @@ use lockyard_segment::tape;
 use crate::output::Commit;
 use crate::symbols::Symbols;
 
+mod rest;
+
 /// A window of so many events ends where its thread holds nothing.
 const LONG: usize = 4_096;
 /// One of so many ends in any case.
@@ -32,6 +34,8 @@ pub(super) struct Collector<W: Write> {
     events: u64,
     windows: u64,
     threads: BTreeSet<u32>,
+    /// How many threads of each process waited for a lock when it paused last, and the longest.
+    waiting: HashMap<u64, (usize, u64)>,
     failed: Option<io::Error>,
 }
 
@@ -40,6 +44,8 @@ pub(super) struct Summary {
     pub(super) events: u64,
     pub(super) windows: u64,
     pub(super) threads: usize,
+    /// Threads that waited for a lock at its end, and for how long the longest, ns.
+    pub(super) waiting: Option<(usize, u64)>,
     pub(super) failed: Option<io::Error>,
 }
 
@@ -57,7 +63,9 @@ struct Process {
 struct Open {
     window: Window,
     /// Locks that the thread holds or waits for.
-    held: u32,
+    held: Vec<u32>,
+    /// The last of them, if it may wait for that.
+    asked: Option<u32>,
     /// The condition variable or semaphore that the thread may wait for.
     idle: Option<u32>,
 }
@@ -71,6 +79,7 @@ impl<W: Write + Commit> Collector<W> {
             events: 0,
             windows: 0,
             threads: BTreeSet::new(),
+            waiting: HashMap::new(),
             failed: None,
         })
     }
@@ -105,8 +114,8 @@ impl<W: Write + Commit> Collector<W> {
         class: &dyn Fn(usize) -> Option<RecordedClass>,
     ) -> io::Result<()> {
         if event.kind == tape::Kind::Window {
-            let window = Window { thread: event.value as u32, begin: event.at, events: Vec::new() };
-            let before = process.open.insert(tape, Open { window, held: 0, idle: None });
+            let window = Window { thread: event.value as u32, begin: event.at, end: None, events: Vec::new() };
+            let before = process.open.insert(tape, Open { window, held: Vec::new(), asked: None, idle: None });
             return before.map_or(Ok(()), |before| self.put(&before.window));
         }
         let is_end = matches!(event.kind, tape::Kind::Woken | tape::Kind::GaveUp);
@@ -135,10 +144,11 @@ impl<W: Write + Commit> Collector<W> {
         open.note(what, lock);
         let events = open.window.events.len();
         // A wait is in one window, so that its time is known to be one.
-        let (is_rest, longest) = if open.idle.is_some() { (false, 2 * LONGEST) } else { (open.held == 0, LONGEST) };
+        let (is_rest, longest) =
+            if open.idle.is_some() { (false, 2 * LONGEST) } else { (open.held.is_empty(), LONGEST) };
         let is_end = matches!(what, What::Release | What::Woken | What::Signal | What::Broadcast);
         if events >= LONG && is_rest && is_end || events >= longest {
-            let next = Window { thread: open.window.thread, begin: event.at.max(end), events: Vec::new() };
+            let next = Window { thread: open.window.thread, begin: event.at.max(end), end: None, events: Vec::new() };
             let whole = std::mem::replace(&mut open.window, next);
             self.put(&whole)?;
         }
@@ -193,24 +203,11 @@ impl<W: Write + Commit> Collector<W> {
         self.writer.window(window)
     }
 
-    /// Ends the windows under way. What comes after is not of them.
-    pub(super) fn close(&mut self) {
-        let open = self.processes.values_mut().flat_map(|process| process.open.drain().map(|(_, open)| open.window));
-        let mut rest: Vec<Window> = open.collect();
-        rest.sort_by_key(|window| (window.begin, window.thread));
-        for window in rest {
-            if self.failed.is_none()
-                && let Err(error) = self.put(&window)
-            {
-                self.failed = Some(error);
-            }
-        }
-    }
-
     /// Ends the file, in which places have the names that `symbols` knows; `cut` windows ended
     /// early, and threads were left out.
-    pub(super) fn finish(mut self, cut: u64, unrecorded: u32, symbols: &Symbols) -> Summary {
-        self.close();
+    pub(super) fn finish(self, cut: u64, unrecorded: u32, symbols: &Symbols) -> Summary {
+        let waiting = self.waiting.values().copied().filter(|(threads, _)| *threads > 0);
+        let waiting = waiting.reduce(|sum, one| (sum.0 + one.0, sum.1.max(one.1)));
         let (mut writer, mut failed) = (self.writer, self.failed);
         for (number, class) in self.classes.iter().enumerate() {
             if failed.is_none() {
@@ -220,10 +217,17 @@ impl<W: Write + Commit> Collector<W> {
         if failed.is_none() {
             failed = writer.missing(unrecorded.into()).err();
         }
-        // A file without its end is readable as well.
-        let ended = if failed.is_none() { writer.end(cut) } else { Ok(writer.give_up()) };
-        let kept = ended.and_then(Commit::commit).err();
-        Summary { events: self.events, windows: self.windows, threads: self.threads.len(), failed: failed.or(kept) }
+        if failed.is_none() {
+            failed = writer.end(cut).err();
+        }
+        let kept = writer.into_inner().commit().err();
+        Summary {
+            events: self.events,
+            windows: self.windows,
+            threads: self.threads.len(),
+            waiting,
+            failed: failed.or(kept),
+        }
     }
 }
 
@@ -231,10 +235,19 @@ impl Open {
     /// Keeps count of what the thread holds, and what it waits for.
     fn note(&mut self, what: What, lock: u32) {
         match what {
-            What::Request(_) => self.held += 1,
+            What::Request(_) => self.held.push(lock),
             What::GaveUp if self.idle == Some(lock) => {}
-            What::GaveUp | What::Release => self.held = self.held.saturating_sub(1),
+            What::GaveUp | What::Release => {
+                if let Some(place) = self.held.iter().rposition(|held| *held == lock) {
+                    self.held.remove(place);
+                }
+            }
             _ => {}
+        }
+        match what {
+            What::Request(_) => self.asked = Some(lock),
+            What::Off(_) | What::Preempted(_) => {}
+            _ => self.asked = None,
         }
         match what {
             What::Wait => self.idle = Some(lock),
@@ -288,6 +301,35 @@ fn name(class: &RecordedClass, symbols: Option<&Symbols>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A disk that is full at once; whether what it took was shown.
+    struct Full(std::rc::Rc<std::cell::Cell<bool>>);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    impl Commit for Full {
+        fn commit(self) -> io::Result<()> {
+            self.0.set(true);
+            Ok(())
+        }
+    }
+
+    /// It was removed, and was said to be readable.
+    #[test]
+    fn what_a_full_disk_took_is_kept() {
+        let shown = std::rc::Rc::default();
+        let collector = Collector::new(Full(std::rc::Rc::clone(&shown)), "program", "machine", 0).unwrap();
+        let failed = collector.finish(0, 0, &Symbols::default()).failed.expect("it is full");
+        assert_eq!((failed.kind(), shown.get()), (io::ErrorKind::StorageFull, true));
+    }
 
     #[test]
     fn locks_of_all_libraries_are_known_by_their_names() {

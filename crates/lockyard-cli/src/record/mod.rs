@@ -7,6 +7,7 @@
 
 mod collector;
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::process::ExitStatus;
 use std::thread;
@@ -18,7 +19,8 @@ use lockyard_segment::{self as segment, Reader, Recorder};
 use lockyard_work::machine::Machine;
 
 use crate::cli::RecordArgs;
-use crate::failure::{Failure, INTERRUPTED, plain};
+use crate::deadlock::SETTLED;
+use crate::failure::{Failure, plain};
 use crate::follow::{Followed, Known, exit_code};
 use crate::interrupt;
 use crate::launch::{Launch, Purpose};
@@ -97,6 +99,7 @@ impl Recorded {
             recording.tick(self.windows);
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
+                recording.look();
                 if recording.recorders.iter().all(|recorder| recorder.reader().ended()) {
                     break;
                 }
@@ -139,6 +142,7 @@ impl Recorded {
                     break followed.end()?;
                 }
                 recording.join(session);
+                recording.look();
             }
             if recording.recorders.is_empty() {
                 recording.join(session);
@@ -152,8 +156,14 @@ impl Recorded {
             }
             thread::sleep(if recording_on { TICK } else { LOOK });
         };
-        if status.is_some() {
-            followed.leave(session);
+        match status {
+            Some(_) => followed.leave(session),
+            // Nothing more can be said where stderr is closed.
+            None => drop(writeln!(
+                io::stderr(),
+                "lockyard: the program, process {}, still runs; it is not recorded from here on",
+                followed.process()
+            )),
         }
         recording.join(session);
         if recording_on {
@@ -178,14 +188,14 @@ impl Recorded {
         if let Some(untold) = &followed.known.untold {
             let _ = writeln!(io::stderr(), "lockyard: not all is recorded: {untold}");
         }
-        Ok(status.map_or(INTERRUPTED, |status: ExitStatus| exit_code(status)))
+        Ok(status.map_or_else(interrupt::code, |status: ExitStatus| exit_code(status)))
     }
 
     fn begin(&self, program: &str) -> Result<Recording, Failure> {
         let refuse = |error: io::Error| self.refused(&error);
         let file = self.out.grow().map_err(refuse)?;
         let collector = Collector::new(file, program, &Linux::describe(), event_ns()).map_err(refuse)?;
-        Ok(Recording { collector, recorders: Vec::new(), begun: Instant::now() })
+        Ok(Recording { collector, recorders: Vec::new(), alive: HashMap::new(), begun: Instant::now() })
     }
 
     fn refused(&self, error: &io::Error) -> Failure {
@@ -193,10 +203,10 @@ impl Recorded {
     }
 }
 
-/// What an event costs the thread that writes it: the median of some, of this process's own. 0 if
-/// they cannot be had.
+/// What an event costs the thread that writes it: the least of some, of this process's own, since
+/// other programs only add to it. 0 if they cannot be had.
 fn event_ns() -> u64 {
-    const EVENTS: u64 = 2_000;
+    const EVENTS: u64 = 500;
     if segment::open(b"lockyard").is_err() {
         segment::close();
         return 0;
@@ -204,7 +214,7 @@ fn event_ns() -> u64 {
     let class = segment::class(b"mutex", b"", 0);
     let mut costs = Vec::new();
     if let (Ok(mut own), Some(page)) = (Recorder::open(std::process::id()), segment::page()) {
-        for _ in 0..9 {
+        for _ in 0..40 {
             own.record();
             let begun = Linux::now();
             for _ in 0..EVENTS / 2 {
@@ -216,14 +226,28 @@ fn event_ns() -> u64 {
         }
     }
     segment::close();
-    costs.sort_unstable();
-    costs.get(costs.len() / 2).copied().unwrap_or(0)
+    costs.into_iter().min().unwrap_or(0)
+}
+
+/// Records no more of the process of `recorder`.
+fn rest(collector: &mut Collector<Growing>, recorder: &mut Recorder, alive: &HashMap<u64, u64>) {
+    let threads = recorder.pause();
+    collector.read(recorder);
+    if threads.is_empty() {
+        return;
+    }
+    // One that was killed had no time to say when.
+    let seen = || alive.get(&recorder.key()).copied().filter(|_| recorder.reader().ended());
+    let at = recorder.ended_at().or_else(seen).unwrap_or_else(Linux::now);
+    collector.close(recorder, at, &threads);
 }
 
 /// A recording under way.
 struct Recording {
     collector: Collector<Growing>,
     recorders: Vec<Recorder>,
+    /// When processes were last seen alive, ns of the monotonic clock, by their recorders' keys.
+    alive: HashMap<u64, u64>,
     begun: Instant,
 }
 
@@ -234,8 +258,14 @@ impl Recording {
         let on = !windows || stretch < WINDOW.as_nanos();
         for recorder in &mut self.recorders {
             self.collector.read(recorder);
-            if on { recorder.record() } else { recorder.pause() }
+            if on { recorder.record() } else { rest(&mut self.collector, recorder, &self.alive) }
         }
+    }
+
+    /// Notes which processes are there.
+    fn look(&mut self) {
+        let there = self.recorders.iter().filter(|recorder| !recorder.reader().ended());
+        self.alive.extend(there.map(|recorder| (recorder.key(), Linux::now())));
     }
 
     /// Looks for processes of the session that are new.
@@ -246,10 +276,8 @@ impl Recording {
 
     fn stop(&mut self) {
         for recorder in &mut self.recorders {
-            recorder.pause();
-            self.collector.read(recorder);
+            rest(&mut self.collector, recorder, &self.alive);
         }
-        self.collector.close();
     }
 
     /// Ends the file, and says what is in it.
@@ -258,8 +286,10 @@ impl Recording {
         let unrecorded = self.recorders.iter().map(Recorder::unrecorded).fold(0, u32::saturating_add);
         let summary = self.collector.finish(cut, unrecorded, symbols);
         let path = recorded.out.path().display();
+        // Of what did not fit nothing is told as if it were there.
+        let wrote = if summary.failed.is_none() { "wrote" } else { "recorded for" };
         let mut text = format!(
-            "lockyard: wrote {path}: {} of {} in {}\n",
+            "lockyard: {wrote} {path}: {} of {} in {}\n",
             numbers::count(summary.events as usize, "event"),
             numbers::count(summary.threads, "thread"),
             numbers::count(summary.windows as usize, "window"),
@@ -274,6 +304,13 @@ impl Recording {
             text += &format!(
                 "lockyard: {} not recorded: only 256 at a time are, and each needs 516 KiB in /dev/shm\n",
                 numbers::count(unrecorded as usize, "thread")
+            );
+        }
+        if let Some((threads, ns)) = summary.waiting.filter(|(_, ns)| *ns >= SETTLED) {
+            text += &format!(
+                "lockyard: at its end {} for a lock, the longest for {}: `lockyard report {path}` tells for which\n",
+                if threads == 1 { "1 thread waits".to_owned() } else { format!("{threads} threads wait") },
+                numbers::time(ns as f64)
             );
         }
         // A closed stderr is no reason to stop.

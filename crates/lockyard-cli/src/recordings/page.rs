@@ -37,7 +37,7 @@ pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> Str
     );
     if recording.dropped > 0 {
         let lost = numbers::count(recording.dropped as usize, "window");
-        let _ = writeln!(out, "<p class=\"notice\">{lost} were cut short: nobody took them in time.</p>");
+        let _ = writeln!(out, "<p class=\"notice\">Cut short, since nobody took them in time: {lost}.</p>");
     }
     if recording.missing > 0 {
         let threads = numbers::count(recording.missing as usize, "thread");
@@ -47,12 +47,21 @@ pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> Str
     let _ = writeln!(
         out,
         "<h2>Where the threads’ time goes</h2>\n<div class=\"scroll\">{}</div>",
-        shares::chart("Shares of the time of all threads. Grey: ready to run, without a CPU", &[bar])
+        shares::chart(
+            "Shares of the time of all threads. Grey: ready to run, without a CPU, and what recording took",
+            &[bar]
+        )
     );
     if let Some(picture) = stretch(recording, summary) {
         let _ = writeln!(out, "<h2>Who holds what, and who waits</h2>\n<div class=\"scroll\">{picture}</div>");
     }
     classes(&mut out, recording, summary);
+    for line in super::timed_out(recording, summary) {
+        let _ = writeln!(out, "<p>{}.</p>", escape(&line));
+    }
+    for line in super::standstill::told(recording, &summary.at_end).lines().filter(|line| line.starts_with(' ')) {
+        let _ = writeln!(out, "<p>At the end of the recording: {}.</p>", escape(line.trim()));
+    }
     for line in super::awaited(recording, summary).lines().filter(|line| line.starts_with(' ')) {
         let _ = writeln!(out, "<p>Waits for what other threads signal: {}.</p>", escape(line.trim()));
     }
@@ -224,8 +233,9 @@ fn classes(out: &mut String, recording: &Recording, summary: &Summary) {
     let more = if more > 0 { format!(" {more} more classes are not shown.") } else { String::new() };
     let _ = writeln!(
         out,
-        "<p class=\"soft\">waited: the share of the sections that had to wait; of the time: what those waits are of \
-         all threads’ time; p50, p99: half and 99 % were no longer.{more}</p>"
+        "<p class=\"soft\">waited: the share of the sections that had to wait; of the time: what all waits are of \
+         all threads’ time; hold: with what is nested in it, and waits for that; p50, p99: half and 99 % were no \
+         longer.{more}</p>"
     );
 }
 

@@ -9,7 +9,7 @@ use super::svg::{self, escape, text};
 const LABEL_END: f64 = 96.0;
 const START: f64 = 106.0;
 const END: f64 = 960.0;
-const TOP: f64 = 34.0;
+const TOP: f64 = 4.0;
 const LANE: f64 = 22.0;
 const BAR: f64 = 14.0;
 const LEGEND: f64 = 24.0;
@@ -43,8 +43,9 @@ pub(crate) fn chart(title: &str, names: &[String], lanes: &[Lane], length: f64) 
     let axis = TOP + LANE * lanes.len() as f64 + 6.0;
     let legend = axis + 30.0;
     let coloured = names.len().min(COLOURS + 1);
-    let mut out = svg::begin(title, legend + LEGEND * (coloured + 1) as f64);
-    text(&mut out, 0.0, 14.0, "title", "start", title);
+    // Words that no narrow screen cuts off.
+    let mut out = format!("<p class=\"title\">{}</p>\n", escape(title));
+    out += &svg::begin(title, legend + LEGEND * (coloured + 1) as f64);
     for (row, lane) in lanes.iter().enumerate() {
         draw(&mut out, lane, names, length, TOP + LANE * row as f64);
     }
@@ -110,7 +111,7 @@ mod tests {
         let names: Vec<String> = (0..9).map(|name| format!("lock <{name}>")).collect();
         let lanes = [Lane { label: "7 & 8".to_owned(), pieces }, Lane { label: "9".to_owned(), pieces: Vec::new() }];
         for svg in [chart("a & b", &names, &lanes, 100.0), chart("empty", &[], &[], 1.0)] {
-            assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+            assert!(svg.starts_with("<p class=\"title\">") && svg.trim_end().ends_with("</svg>"));
             for tag in ["g", "text"] {
                 assert_eq!(svg.matches(&format!("<{tag} ")).count(), svg.matches(&format!("</{tag}>")).count());
             }

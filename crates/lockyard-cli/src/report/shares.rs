@@ -8,7 +8,7 @@ use super::svg::{self, escape, text};
 const LABEL_END: f64 = 96.0;
 const START: f64 = 106.0;
 const END: f64 = 960.0;
-const TOP: f64 = 34.0;
+const TOP: f64 = 4.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 16.0;
 /// A smaller part has no percentage in it.
@@ -35,8 +35,9 @@ pub(crate) fn chart(title: &str, bars: &[Divided]) -> String {
     // What the colours are stands below: names of locks are long.
     let legend = TOP + ROW * bars.len() as f64 + 10.0;
     let height = legend + ROW * names.len() as f64;
-    let mut out = svg::begin(title, height);
-    text(&mut out, 0.0, 14.0, "title", "start", title);
+    // Words that no narrow screen cuts off.
+    let mut out = format!("<p class=\"title\">{}</p>\n", escape(title));
+    out += &svg::begin(title, height);
     for (row, bar) in bars.iter().enumerate() {
         draw(&mut out, bar, &names, TOP + ROW * row as f64);
     }
@@ -94,7 +95,7 @@ mod tests {
         };
         let svg = chart("a & b", &[bar("1", &[0.9, 0.05]), bar("64", &[0.7, 0.7, 0.7, -1.0]), bar("x", &[])]);
         for svg in [svg.as_str(), &chart("empty", &[])] {
-            assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+            assert!(svg.starts_with("<p class=\"title\">") && svg.trim_end().ends_with("</svg>"));
             for tag in ["g", "text"] {
                 assert_eq!(svg.matches(&format!("<{tag} ")).count(), svg.matches(&format!("</{tag}>")).count());
             }

@@ -239,7 +239,7 @@ fn a_file_that_is_none_is_refused_in_a_line() {
         (place("empty.lyr", b""), "empty.lyr: it is empty"),
         (place("noise.lyr", b"\xff\xfe\x00\x01"), "noise.lyr: it is neither text nor a recording"),
         (place("head.lyr", b"LYREC\r\n\x1a\x01"), "head.lyr: it was cut off in its head"),
-        (place("newer.lyr", b"LYREC\r\n\x1a\x03\0\0\0"), "its version is 3; this lockyard reads versions up to 2"),
+        (place("newer.lyr", b"LYREC\r\n\x1a\x05\0\0\0"), "its version is 5; this lockyard reads versions up to 4"),
         (place("none.txt", none.as_bytes()), "none.txt: the recording has no section"),
         (folder.to_string_lossy().into_owned(), "is a directory"),
     ];

@@ -1,5 +1,6 @@
 /* Takes locks so often: for tests that count what a recording says. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,13 @@ int main(int count, char **words) {
     } else {
         threads(THREADS);
     }
-    if (strcmp(what, "wait") == 0) {
+    if (strcmp(what, "stuck") == 0) {
+        pthread_mutex_lock(&hot);
+        pthread_mutex_lock(&hot); /* For ever. */
+    }
+    if (strcmp(what, "deaf") == 0)
+        signal(SIGTERM, SIG_IGN);
+    if (strcmp(what, "wait") == 0 || strcmp(what, "deaf") == 0) {
         puts("ready");
         fflush(stdout);
         getchar();

@@ -7,7 +7,9 @@
 //!
 //! Integers are little-endian; in payloads, numbers are varints of seven bits a byte, texts a
 //! length and UTF-8. The checksum is over length, kind and payload. A reader skips kinds it does
-//! not know and refuses a newer version. Version 1 had locks only.
+//! not know and refuses a newer version. Version 1 had locks only; in version 2, windows had
+//! no end but their last event. There is no version 3: two versions differ in two bits, so that one
+//! that flips is noticed.
 //!
 //! | kind | payload |
 //! |---|---|
@@ -19,6 +21,7 @@
 //! | 6 name | number of a class, its name from here on |
 //! | 7 cost | what an event of a lock cost the program, ns |
 //! | 8 missing | threads that were not recorded |
+//! | 9 window with an end | thread, begin, how long it lasts, events |
 //!
 //! A class stands before its locks, a lock before the first window that names it. A file without
 //! its end was cut off; a block whose checksum is wrong ends the reading. What stands before is
@@ -30,7 +33,8 @@ use super::{Class, Event, Mode, Recording, Sort, What, Window, checksum};
 use crate::error::Error;
 
 const MAGIC: &[u8; 8] = b"LYREC\r\n\x1a";
-const VERSION: u32 = 2;
+const VERSIONS: [u32; 3] = [1, 2, 4];
+const VERSION: u32 = VERSIONS[2];
 const HEAD: usize = 12;
 
 const ABOUT: u32 = 1;
@@ -41,6 +45,7 @@ const END: u32 = 5;
 const NAME: u32 = 6;
 const COST: u32 = 7;
 const MISSING: u32 = 8;
+const ENDED: u32 = 9;
 
 /// Where a file stops to be readable. What was read before is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +84,7 @@ impl Recording {
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| refuse("it is no recording of lockyard".to_owned()))?;
         let (version, _) = rest.split_first_chunk().ok_or_else(|| refuse("it was cut off in its head".to_owned()))?;
         let version = u32::from_le_bytes(*version);
-        if !(1..=VERSION).contains(&version) {
+        if !VERSIONS.contains(&version) {
             return Err(refuse(format!("its version is {version}; this lockyard reads versions up to {VERSION}")));
         }
         let mut recording = Self::default();
@@ -123,8 +128,8 @@ impl Recording {
                 }
                 self.locks.append(&mut locks);
             }
-            WINDOW => {
-                let window = payload.window(self.locks.len())?;
+            WINDOW | ENDED => {
+                let window = payload.window(self.locks.len(), kind == ENDED)?;
                 self.windows.push(window);
             }
             NAME => {
@@ -231,6 +236,9 @@ pub(super) fn window(out: &mut Vec<u8>, window: &Window) {
     let mut payload = Vec::new();
     number(&mut payload, window.thread.into());
     number(&mut payload, window.begin);
+    if let Some(end) = window.end {
+        number(&mut payload, end.saturating_sub(window.begin));
+    }
     let mut before = window.begin;
     for event in &window.events {
         number(&mut payload, code(event.what));
@@ -238,7 +246,7 @@ pub(super) fn window(out: &mut Vec<u8>, window: &Window) {
         number(&mut payload, event.what.time().unwrap_or(event.lock.into()));
         before = event.at;
     }
-    block(out, WINDOW, &payload);
+    block(out, if window.end.is_some() { ENDED } else { WINDOW }, &payload);
 }
 
 fn number(out: &mut Vec<u8>, mut value: u64) {
@@ -269,6 +277,8 @@ fn code(what: What) -> u64 {
         What::Woken => 10,
         What::Signal => 11,
         What::Broadcast => 12,
+        What::Pending { firm: false } => 13,
+        What::Pending { firm: true } => 14,
     }
 }
 
@@ -306,9 +316,10 @@ impl Payload<'_> {
         (!text.contains(['\n', '\r'])).then(|| text.to_owned())
     }
 
-    fn window(&mut self, locks: usize) -> Option<Window> {
+    fn window(&mut self, locks: usize, has_end: bool) -> Option<Window> {
         let thread = u32::try_from(self.number()?).ok()?;
         let begin = self.number()?;
+        let end = if has_end { Some(begin.checked_add(self.number()?)?) } else { None };
         let (mut at, mut events) = (begin, Vec::new());
         while self.is_read().is_none() {
             let code = self.number()?;
@@ -328,6 +339,7 @@ impl Payload<'_> {
                 10 => What::Woken,
                 11 => What::Signal,
                 12 => What::Broadcast,
+                13 | 14 => What::Pending { firm: code == 14 },
                 _ => return None,
             };
             let lock = if what.time().is_some() { 0 } else { u32::try_from(value).ok()? };
@@ -336,6 +348,6 @@ impl Payload<'_> {
             }
             events.push(Event { at, what, lock });
         }
-        Some(Window { thread, begin, events })
+        (end.is_none_or(|end| at <= end)).then_some(Window { thread, begin, end, events })
     }
 }

@@ -12,7 +12,7 @@
 //! lock 0                           a lock of class 0; locks are numbered from 0, in order
 //! class condition src/queue.cc:9   or semaphore, in place of mutex, rwlock or spin
 //! lock 1                           its condition variables are numbered as locks are
-//! window 7 1000                    thread 7, from 1000 ns on; events follow:
+//! window 7 1000                    thread 7, from 1000 ns on, up to its last event; events follow:
 //! 1500 7 request 0 write           time, thread, what, lock, mode
 //! 1520 7 grant 0                   only if it had to wait
 //! 1560 7 release 0
@@ -24,6 +24,10 @@
 //! 1900 7 woken 1                   only if it had to wait; or: gave-up
 //! 9000 7 off 7000                  asleep for 7000 ns since the event before
 //! 9900 7 preempted 500             ready, and without a CPU, for 500 ns since the event before
+//! window 8 1000 12000              thread 8, up to 12000 ns: what it holds then is held until then
+//! 1300 8 request 0 write
+//! 12000 8 pending 0                until then it had to wait; or: pending-firm, where only a
+//!                                  release by the lock's holder would have ended that
 //! ```
 //!
 //! Empty lines and lines that begin with `#` say nothing.
@@ -34,8 +38,21 @@ use super::{Class, Event, Mode, Recording, Sort, What, Window};
 use crate::error::Error;
 
 const FIRST: &str = "lockyard recording 1";
-const EVENTS: [&str; 11] =
-    ["request", "grant", "gave-up", "release", "failed", "wait", "woken", "signal", "broadcast", "off", "preempted"];
+const EVENTS: [&str; 13] = [
+    "request",
+    "grant",
+    "gave-up",
+    "release",
+    "failed",
+    "wait",
+    "woken",
+    "pending",
+    "pending-firm",
+    "signal",
+    "broadcast",
+    "off",
+    "preempted",
+];
 
 impl Recording {
     /// The lines.
@@ -57,8 +74,9 @@ impl Recording {
         for class in &self.locks {
             let _ = writeln!(out, "lock {class}");
         }
-        for Window { thread, begin, events } in &self.windows {
-            let _ = writeln!(out, "window {thread} {begin}");
+        for Window { thread, begin, end, events } in &self.windows {
+            let end = end.map_or_else(String::new, |end| format!(" {end}"));
+            let _ = writeln!(out, "window {thread} {begin}{end}");
             for Event { at, what, lock } in events {
                 let _ = match what {
                     What::Request(mode) => writeln!(out, "{at} {thread} request {lock} {}", mode_name(*mode)),
@@ -67,6 +85,8 @@ impl Recording {
                     What::GaveUp => writeln!(out, "{at} {thread} gave-up {lock}"),
                     What::Wait => writeln!(out, "{at} {thread} wait {lock}"),
                     What::Woken => writeln!(out, "{at} {thread} woken {lock}"),
+                    What::Pending { firm: false } => writeln!(out, "{at} {thread} pending {lock}"),
+                    What::Pending { firm: true } => writeln!(out, "{at} {thread} pending-firm {lock}"),
                     What::Signal => writeln!(out, "{at} {thread} signal {lock}"),
                     What::Broadcast => writeln!(out, "{at} {thread} broadcast {lock}"),
                     What::Failed(mode) => writeln!(out, "{at} {thread} failed {lock} {}", mode_name(*mode)),
@@ -127,7 +147,13 @@ impl Recording {
             }
             "window" => {
                 let (thread, begin) = rest.split_once(' ').ok_or("a window has a thread and a beginning")?;
-                self.windows.push(Window { thread: number(thread)?, begin: number(begin)?, events: Vec::new() });
+                let (begin, end) =
+                    begin.trim().split_once(' ').map_or((begin, None), |(begin, end)| (begin, Some(end)));
+                let (begin, end) = (number(begin)?, end.map(number).transpose()?);
+                if end.is_some_and(|end| end < begin) {
+                    return Err("the window ends before it begins".to_owned());
+                }
+                self.windows.push(Window { thread: number(thread)?, begin, end, events: Vec::new() });
             }
             _ => self.event(line)?,
         }
@@ -156,6 +182,7 @@ impl Recording {
             ("gave-up", None) => What::GaveUp,
             ("wait", None) => What::Wait,
             ("woken", None) => What::Woken,
+            ("pending" | "pending-firm", None) => What::Pending { firm: what == "pending-firm" },
             ("signal", None) => What::Signal,
             ("broadcast", None) => What::Broadcast,
             ("off", None) => What::Off(number(value)?),
@@ -174,6 +201,9 @@ impl Recording {
         }
         if at < window.events.last().map_or(window.begin, |event| event.at) {
             return Err("the time goes back".to_owned());
+        }
+        if window.end.is_some_and(|end| end < at) {
+            return Err("the window ends before this event".to_owned());
         }
         window.events.push(Event { at, what, lock });
         Ok(())

@@ -77,21 +77,20 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&block)
     }
 
-    /// Leaves the file without its end, after an error of `out`'s.
-    pub fn give_up(self) -> W {
-        self.out
-    }
-
-    /// Ends the file: so many windows were `dropped`. Its bytes are `out`'s, flushed.
+    /// Ends the file: so many windows were `dropped`.
     ///
     /// # Errors
     /// As `out`'s.
-    pub fn end(mut self, dropped: u64) -> io::Result<W> {
+    pub fn end(&mut self, dropped: u64) -> io::Result<()> {
         let mut block = Vec::new();
         bytes::end(&mut block, dropped);
         self.out.write_all(&block)?;
-        self.out.flush()?;
-        Ok(self.out)
+        self.out.flush()
+    }
+
+    /// What it was written to. Without its [end](Self::end) a file can be read as well.
+    pub fn into_inner(self) -> W {
+        self.out
     }
 }
 
@@ -113,6 +112,7 @@ mod tests {
         let window = |thread, lock| Window {
             thread,
             begin: 5,
+            end: (thread == 2).then_some(12),
             events: vec![Event { at: 9, what: What::Request(Mode::Write), lock }],
         };
         let mut writer = Writer::new(Vec::new(), "two\nlines", "here", 40).unwrap();
@@ -124,7 +124,8 @@ mod tests {
         writer.window(&window(2, second)).unwrap();
         writer.name(a, "store.c:88").unwrap();
         writer.missing(4).unwrap();
-        let bytes = writer.end(3).unwrap();
+        writer.end(3).unwrap();
+        let bytes = writer.into_inner();
         let (read, damage) = Recording::from_bytes("a", &bytes).unwrap();
         let expected = Recording {
             program: "two lines".to_owned(),
