@@ -156,6 +156,7 @@ impl PredictOptions {
                     model: alternative.program.clone(),
                     tested: alternative.tested.clone(),
                     touch,
+                    original: self.program.clone(),
                     waits: self.waits,
                 };
                 let spec = Spec {
