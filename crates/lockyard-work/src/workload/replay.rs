@@ -327,7 +327,7 @@ impl<'a, M: Machine> Player<'a, M> {
         M::pause(self.longer.1);
         let wait = draw(&role.wait, &mut worker.prng);
         if self.waits && wait > 0 {
-            M::sleep(wait);
+            M::stay_away(wait);
         }
         if worker.measures() {
             self.done.operations += 1;
@@ -359,7 +359,7 @@ impl<'a, M: Machine> Player<'a, M> {
             }
             M::pause(self.longer.0);
             if sleep > 0 {
-                M::sleep(sleep);
+                M::stay_away(sleep);
             }
             at.left = watched::<M>();
         };
