@@ -72,12 +72,12 @@ fn tries_are_known_by_those_that_were_in_vain() {
     };
     assert_eq!(found(0, 0, 0), (1.0, 0.0));
     assert_eq!(found(50, 0, 0), (1.0, 0.0));
-    assert_eq!(found(0, 100, 2_000), (1.5, 100.0));
-    assert_eq!(found(25, 75, 2_000), (1.375, 75.0));
+    assert_eq!(found(0, 100, 4_000), (1.5, 100.0));
+    assert_eq!(found(25, 75, 4_000), (1.375, 75.0));
     // A call that tries, and then waits.
     assert_eq!(found(50, 50, 50), (1.0, 0.0));
     // Too few to tell.
-    assert_eq!(found(0, 3, 2_000).1, 0.0);
+    assert_eq!(found(0, 3, 4_000).1, 0.0);
 }
 
 #[test]
