@@ -1,6 +1,6 @@
 //! What each class of locks cost the program that was recorded.
 
-use crate::recording::{Mode, Recording};
+use crate::recording::{Mode, Recording, Sort};
 use crate::walk::{self, Failed, Section, Told};
 
 /// A class.
@@ -95,7 +95,11 @@ impl Told for Teller<'_> {
     }
 
     fn failed(&mut self, lock: u32, _outer: Option<u32>, _how: Failed) {
-        self.classes[walk::class_of(self.recording, lock)].failed += 1;
+        let class = walk::class_of(self.recording, lock);
+        // A semaphore is no lock, whatever is tried there.
+        if matches!(self.recording.classes[class].sort, Sort::Lock(_)) {
+            self.classes[class].failed += 1;
+        }
     }
 }
 
