@@ -330,10 +330,17 @@ pub unsafe extern "C" fn sem_post(semaphore: *mut sem_t) -> c_int {
 pub unsafe extern "C" fn sem_trywait(semaphore: *mut sem_t) -> c_int {
     // SAFETY: a semaphore, as in C.
     match unsafe { SemObject::ours(semaphore) } {
-        Some(object) => report(if object.take(0) { taken(semaphore) } else { EAGAIN }),
+        Some(object) if object.take(0) => taken(semaphore),
+        Some(_) => {
+            told(semaphore).tell(Kind::FailWrite);
+            report(EAGAIN)
+        }
         None => match real!(sem_trywait(semaphore: *mut sem_t) -> c_int) {
             0 => taken(semaphore),
-            result => result,
+            result => {
+                told(semaphore).tell(Kind::FailWrite);
+                result
+            }
         },
     }
 }

@@ -213,6 +213,13 @@ impl Role {
         self.takes[take].hold.mean() + nested.sum::<f64>()
     }
 
+    /// Time of an operation, ns, nobody waiting: [`operation_ns`](Self::operation_ns), and time off
+    /// the CPU in its sections.
+    pub fn lasts_ns(&self) -> f64 {
+        let sections = (0..self.takes.len()).map(|take| self.times(take) * self.takes[take].section_ns());
+        self.cpu.mean() + sections.sum::<f64>()
+    }
+
     /// CPU time of an operation, ns: outside of its locks and in them, nobody waiting.
     pub fn operation_ns(&self) -> f64 {
         let sections = (0..self.takes.len()).map(|take| self.times(take) * self.takes[take].hold.mean());

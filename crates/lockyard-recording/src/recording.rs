@@ -33,7 +33,7 @@ pub enum What {
     Grant,
     /// The thread gives a lock back.
     Release,
-    /// The thread did not get a lock, and has not waited for it.
+    /// The thread did not get a lock, or a unit of a semaphore, and has not waited for it.
     Failed(Mode),
     /// The thread does without what it asked for, and has waited for: a lock, or what another
     /// thread was to signal.

@@ -12,7 +12,10 @@
 //!   with the popularity that they had.
 //! * **Times**: one value where they are alike, else the means of equal parts of them in order of
 //!   size, so that their mean is kept. Holds are those of sections that nobody had to wait for,
-//!   where there are enough of those: the others are stretched by lines that moved.
+//!   where there are enough of those: the others are stretched by lines that moved. Reads and
+//!   writes whose sections differ as much as those of two roles are takes of their own.
+//! * **Setting up**: a thread's first section of a class is left out if it is out of all proportion
+//!   to the others: it makes what they use, once.
 //! * **Tries**: of the calls that found the lock taken, those that did not wait are the share of
 //!   tries, also among the calls that found it free. A try that is followed at once by another call
 //!   for the lock is a part of that one.
@@ -22,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
 use crate::model::{Lock, MOST_COUNT, MOST_OBJECTS, Model, Popularity, Role, Take};
-use crate::recording::{Mode, Recording, Sort};
+use crate::recording::{Recording, Sort};
 use crate::time::Times;
 use crate::walk::{self, Failed, Section, Told};
 use apart::Classes;
@@ -79,10 +82,7 @@ impl Told for Teller<'_> {
     fn section(&mut self, section: &Section) {
         let class = |lock: u32| self.classes.of[lock as usize];
         let taken = self.sums.takes.entry((section.outer.map(class), class(section.lock))).or_default();
-        if section.waited.is_some() { &mut taken.awaited } else { &mut taken.free }.push(section.own);
-        taken.slept = taken.slept.saturating_add(section.slept);
-        taken.sleepers += u64::from(section.slept > 0);
-        taken.reads += u64::from(section.mode == Mode::Read);
+        taken.note(section);
         *self.locks[section.lock as usize].entry(self.thread).or_default() += 1;
     }
 
@@ -134,6 +134,7 @@ impl Recording {
             times.entry(window.thread).or_default().extend(of_locks.map(|event| event.at));
         }
         for (thread, sums) in &mut threads {
+            sums.takes.values_mut().for_each(Taken::settle);
             sums.span = phase::span(&times.remove(thread).unwrap_or_default());
             sums.members = vec![*thread];
             sums.waits = queues.awaited(*thread);
@@ -299,8 +300,7 @@ impl Sums {
 
     /// Time in sections.
     fn held(&self) -> f64 {
-        let times = self.takes.values().flat_map(|taken| taken.free.iter().chain(&taken.awaited));
-        times.map(|&ns| ns as f64).sum()
+        self.takes.values().map(Taken::held).sum()
     }
 
     fn noticeable(&self) -> BTreeSet<usize> {
@@ -369,25 +369,31 @@ impl Sums {
     fn add(&self, takes: &mut Vec<Take>, key: Key, around: Option<(usize, f64)>, operations: f64) {
         let Some(taken) = self.takes.get(&key) else { return };
         let (times, sections) = (taken.calls() / operations, taken.count() as f64 / operations);
-        let enough = taken.free.len() * 3 >= taken.count();
-        let all = || taken.free.iter().chain(&taken.awaited).copied().collect::<Vec<u64>>();
-        let hold = if enough { spread(&taken.free) } else { spread(&all()) };
-        let number = takes.len();
-        takes.push(Take {
-            lock: key.1,
-            hold,
-            count: rounded(times / around.map_or(1.0, |(_, outer)| outer)).min(MOST_COUNT),
-            reads: share(taken.reads, taken.count()),
-            tries: taken.tries(),
-            sleep: Times::one(taken.slept / taken.sleepers.max(1)),
-            sleeps: if taken.sleepers == 0 { 100.0 } else { share(taken.sleepers, taken.count()) },
-            within: around.map(|(outer, _)| outer),
-        });
         // The class may stand in several places: what nests in it is told of the first.
-        let first = takes.iter().position(|take| take.lock == key.1) == Some(number);
-        let inner: Vec<usize> = self.takes.keys().filter(|key_| key_.0 == Some(key.1)).map(|key| key.1).collect();
-        for class in inner.into_iter().filter(|_| first) {
-            self.add(takes, (Some(key.1), class), Some((number, sections)), operations);
+        let first = takes.iter().find(|take| take.lock == key.1);
+        let is_first = first.is_none_or(|take| take.within.map(|outer| takes[outer].lock) == key.0);
+        let nested = self.takes.keys().filter(|other| is_first && other.0 == Some(key.1)).map(|key| key.1);
+        let nested: Vec<usize> = nested.collect();
+        // Nested takes stand in both ways of what is around them: in one depth only, lest they
+        // double in each.
+        let apart = around.is_none() || nested.is_empty();
+        for (part, reads) in taken.ways(apart) {
+            let number = takes.len();
+            let times = times * part.count() as f64 / taken.count() as f64;
+            let (sleep, sleeps) = part.sleep();
+            takes.push(Take {
+                lock: key.1,
+                hold: part.hold(),
+                count: rounded(times / around.map_or(1.0, |(_, outer)| outer)).min(MOST_COUNT),
+                reads,
+                tries: taken.tries(),
+                sleep,
+                sleeps,
+                within: around.map(|(outer, _)| outer),
+            });
+            for &class in &nested {
+                self.add(takes, (Some(key.1), class), Some((number, sections)), operations);
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::recording::{Mode, Recording};
+use crate::recording::{Mode, Recording, Sort};
 use crate::standstill::{AtEnd, Standstill};
 use crate::walk::{self, Failed, Rest, Section, Told};
 
@@ -112,12 +112,15 @@ impl Told for Teller<'_> {
     }
 
     fn failed(&mut self, lock: u32, _outer: Option<u32>, how: Failed) {
-        let sums = &mut self.classes[walk::class_of(self.recording, lock)];
+        let class = walk::class_of(self.recording, lock);
+        let sums = &mut self.classes[class];
         match how {
             Failed::GaveUp(waited) => {
                 sums.gave_up += 1;
                 sums.waits.push(waited);
             }
+            // A semaphore is no lock, whatever is tried there.
+            _ if !matches!(self.recording.classes[class].sort, Sort::Lock(_)) => {}
             _ => sums.failed += 1,
         }
     }

@@ -4,11 +4,12 @@
 //! passes while no other lock is taken in it. What was taken before a window is left out, and so is
 //! time without a CPU: that is the machine's. The time of a wait is no other time: of one for a
 //! lock, whether it ends with the lock or without, or for a signal. A wait for a signal that ends
-//! without one is time off the CPU.
+//! without one is time off the CPU. A thread that tries again and again waits.
 //!
 //! What is not over when a window ends is told as its [`Rest`] where that end is known, else left
 //! out: it is no section from its beginning to its end, as models have them.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use crate::recording::{Event, Mode, Recording, What, Window};
@@ -60,8 +61,9 @@ pub(crate) enum Failed {
     GaveUp(u64),
 }
 
-/// A lock that is asked for again so soon, ns, is asked for by the same call. What an event costs
-/// comes on top.
+/// A lock that is asked for again so soon, ns, is asked for by the same call; so is one that is
+/// asked for in a quarter of the time that its thread does without it as a rule. What an event
+/// costs comes on top.
 const AGAIN_NS: u64 = 300;
 
 /// What is told of a window.
@@ -88,6 +90,9 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
     let (mut cpu, mut off, mut before) = (0, 0, window.begin);
     // A window that begins with an event has no stretch before its first section.
     let mut cut = window.events.first().is_some_and(|event| event.at == window.begin);
+    let again = again(window);
+    // The lock that is tried again and again, and since when.
+    let mut tries: Option<(u32, u64)> = None;
     // The request whose grant is still to come.
     let mut asked: Option<(u32, Mode, u64)> = None;
     // The condition variable or semaphore that the thread waits for, and since when.
@@ -100,7 +105,7 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
         let slept = if let What::Off(_) = event.what { away } else { 0 };
         let ran = (passed - away).saturating_sub(event_ns);
         held.iter_mut().for_each(|section| section.whole += ran + slept);
-        if asked.is_none() && idle.is_none() {
+        if asked.is_none() && idle.is_none() && tries.is_none() {
             match held.last_mut() {
                 Some(section) => (section.own, section.slept) = (section.own + ran, section.slept + slept),
                 None => (cpu, off) = (cpu + ran, off + slept),
@@ -110,7 +115,10 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
             What::Off(_) | What::Preempted(_) => {}
             What::Failed(_) => {
                 let outer = held.last().map(|section| section.lock);
-                told.failed(event.lock, outer, tried(event, &window.events[index + 1..], event_ns));
+                let soon = again.get(&event.lock).copied().unwrap_or(AGAIN_NS) + event_ns;
+                let how = tried(event, &window.events[index + 1..], soon);
+                tries = if how == Failed::Tried { None } else { tries.or(Some((event.lock, event.at))) };
+                told.failed(event.lock, outer, how);
             }
             What::Signal | What::Broadcast => {}
             What::Wait => {
@@ -136,10 +144,11 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
             }
             What::Pending { firm: is_firm } => firm = is_firm,
             What::Request(mode) if waits(&window.events[index + 1..], event.lock) => {
-                asked = Some((event.lock, mode, event.at));
+                asked = Some((event.lock, mode, tries.take().map_or(event.at, |(_, since)| since)));
             }
             What::Request(mode) => {
-                enter(&mut held, (&mut cpu, &mut off, &mut cut), event.lock, mode, None, told);
+                let waited = tries.take().map(|(_, since)| event.at.saturating_sub(since));
+                enter(&mut held, (&mut cpu, &mut off, &mut cut), event.lock, mode, waited, told);
             }
             What::Grant => {
                 if let Some((lock, mode, since)) = asked.take() {
@@ -160,7 +169,7 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
     if let Some(until) = window.end {
         let passed = until.saturating_sub(before);
         held.iter_mut().for_each(|section| section.whole += passed);
-        if asked.is_none() && idle.is_none() {
+        if asked.is_none() && idle.is_none() && tries.is_none() {
             held.last_mut().map_or(&mut cpu, |section| &mut section.own).add_assign(passed);
         }
         let asked = asked.map(|(lock, _, since)| (lock, since, firm));
@@ -168,13 +177,38 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
     }
 }
 
-/// How `event`, a try in vain, goes on.
-fn tried(event: &Event, later: &[Event], event_ns: u64) -> Failed {
-    let Some(at) = later.iter().position(|next| next.what.time().is_none()) else { return Failed::Tried };
-    let next = &later[at];
+/// Of each lock that the thread asks for with no other event in between, how soon it does so again
+/// within one call: see [`AGAIN_NS`].
+fn again(window: &Window) -> BTreeMap<u32, u64> {
+    let mut without: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let released = window.events.iter().enumerate().filter(|(_, event)| event.what == What::Release);
+    for (index, event) in released {
+        if let Some((next, after)) = next(event, &window.events[index + 1..])
+            && matches!(next.what, What::Request(_) | What::Failed(_))
+        {
+            without.entry(event.lock).or_default().push(after);
+        }
+    }
+    let quarter = |mut times: Vec<u64>| {
+        times.sort_unstable();
+        (times[times.len() / 2] / 4).max(AGAIN_NS)
+    };
+    without.into_iter().map(|(lock, times)| (lock, quarter(times))).collect()
+}
+
+/// The event after `event`, if it is of the same lock, and the time to it on the CPU.
+fn next<'a>(event: &Event, later: &'a [Event]) -> Option<(&'a Event, u64)> {
+    let at = later.iter().position(|next| next.what.time().is_none())?;
     // What the recorder's looks at the CPU clock take is told as such time.
-    let away: u64 = later[..at].iter().filter_map(|between| between.what.time()).sum();
-    let soon = next.lock == event.lock && (next.at - event.at).saturating_sub(away) <= AGAIN_NS + event_ns;
+    let away = later[..at].iter().filter_map(|between| between.what.time()).fold(0, u64::saturating_add);
+    let after = later[at].at.saturating_sub(event.at).saturating_sub(away);
+    (later[at].lock == event.lock).then_some((&later[at], after))
+}
+
+/// How `event`, a try in vain, goes on, if an attempt before `soon` belongs to it.
+fn tried(event: &Event, later: &[Event], soon: u64) -> Failed {
+    let Some((next, after)) = next(event, later) else { return Failed::Tried };
+    let soon = after <= soon;
     match next.what {
         What::Failed(_) if soon => Failed::Again,
         What::Request(_) if soon => Failed::Waited,
@@ -307,6 +341,32 @@ mod tests {
         let mut all = All::default();
         window(&recording.windows[0], 0, &mut all);
         assert_eq!(all.failed, [Failed::Again, Failed::Waited, Failed::Tried]);
+    }
+
+    /// What a loop does between its tries was work, and each try a call that did without.
+    #[test]
+    fn tries_that_come_sooner_than_the_thread_comes_back_are_a_wait() {
+        let round = |begin: u64| {
+            format!(
+                "{} 1 failed 0 write\n{} 1 failed 0 write\n{} 1 request 0 write\n{} 1 release 0\n",
+                begin,
+                begin + 600,
+                begin + 1_200,
+                begin + 4_000
+            )
+        };
+        let text = format!(
+            "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n{}{}{}",
+            round(3_000),
+            round(10_000),
+            round(17_000)
+        );
+        let recording = Recording::from_text("a", &text).unwrap();
+        let mut all = All::default();
+        window(&recording.windows[0], 0, &mut all);
+        assert_eq!(all.failed, [Failed::Again, Failed::Waited].repeat(3));
+        assert_eq!(all.gaps, [(3_000, 0); 3]);
+        assert!(all.sections.iter().all(|one| (one.waited, one.own) == (Some(1_200), 2_800)), "{:?}", all.sections);
     }
 
     #[test]

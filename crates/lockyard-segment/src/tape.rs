@@ -19,7 +19,7 @@
 //!
 //! A thread writes its wait at a condition variable at the call, before the release of the mutex,
 //! and the end of that wait as soon as it runs again, before it asks for the mutex. Of a semaphore
-//! it writes the end only if it had to wait, and nothing where it tries in vain. A signal is
+//! it writes the end only if it had to wait, and a try in vain as one of a lock. A signal is
 //! written before the thread that waits can run. These events count nothing ([`tell`]).
 //!
 //! **Time off the CPU** is what passed less what the thread's CPU clock says. To read that clock is
@@ -78,7 +78,7 @@ pub enum Kind {
     Release,
     /// It did not get a lock that it would have shared.
     FailRead,
-    /// It did not get a lock for itself alone.
+    /// It did not get a lock for itself alone, or a unit of a semaphore.
     FailWrite,
     /// It does without the lock that it asked for, or the signal, and has waited for it.
     GaveUp,
@@ -182,8 +182,8 @@ pub fn is_on(page: &ThreadPage) -> bool {
 }
 
 /// The calling thread, whose page is `page`, does `what` with the condition variable or semaphore
-/// at `object`: [`Kind::Wait`], [`Kind::Woken`], [`Kind::GaveUp`], [`Kind::Signal`] or
-/// [`Kind::Broadcast`]. Nothing is counted. For signal handlers too.
+/// at `object`: [`Kind::Wait`], [`Kind::Woken`], [`Kind::GaveUp`], [`Kind::FailWrite`],
+/// [`Kind::Signal`] or [`Kind::Broadcast`]. Nothing is counted. For signal handlers too.
 #[inline]
 pub fn tell(page: &ThreadPage, what: Kind, class: Class, object: usize) {
     if is_on(page) {

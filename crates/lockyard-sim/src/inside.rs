@@ -119,6 +119,14 @@ pub fn sleep(ns: u64) {
     }
 }
 
+/// Keeps the calling simulated thread off the CPU for `ns` nanoseconds, if a CPU is free then: as
+/// long as a program was seen to sleep, where [`sleep`] is what it asks for.
+pub fn stay_away(ns: u64) {
+    if let Some(host) = Host::here() {
+        host.stay_away(ns.saturating_mul(1000));
+    }
+}
+
 /// Lets the calling simulated thread execute `n` PAUSE instructions.
 pub fn pause(n: u32) {
     if let Some(host) = Host::here() {

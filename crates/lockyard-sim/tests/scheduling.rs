@@ -111,6 +111,28 @@ fn waking_costs_the_exit_latency_that_fits_the_sleep() {
 }
 
 #[test]
+fn a_thread_stays_away_as_long_as_it_was_seen_to() {
+    let away = |config: &Config, stay: fn(u64)| {
+        let took = AtomicU64::new(0);
+        let simulation = Simulation::new(config, 1).unwrap();
+        let body = |_| {
+            for _ in 0..20 {
+                let from = clock_ps();
+                stay(700_000);
+                took.store((clock_ps() - from) / 1000, Host::Relaxed);
+            }
+        };
+        simulation.run(body).unwrap();
+        took.load(Host::Relaxed)
+    };
+    let config = config("skx_2s_40c");
+    // Both halves of a switch are around it.
+    assert!((700_000..705_000).contains(&away(&config, inside::stay_away)));
+    // One that asks for that time has the slack of its timer on top.
+    assert!(away(&config, inside::sleep) > 750_000);
+}
+
+#[test]
 fn a_changed_word_is_not_slept_on_and_timers_end_sleeps() {
     let simulation = Simulation::new(&config("skx_2s_40c"), 1).unwrap();
     let word = simulation.place("word", words::U32::default()).unwrap();

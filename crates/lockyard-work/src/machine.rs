@@ -44,6 +44,10 @@ pub trait Machine: Platform {
     /// Blocks the calling thread for about `ns` nanoseconds (a timer sleep; it may take longer).
     fn sleep(ns: u64);
 
+    /// Keeps the calling thread off its CPU for `ns` nanoseconds: as long as a program was seen to
+    /// sleep, what its timer and its way back to a CPU took included.
+    fn stay_away(ns: u64);
+
     /// Executes `n` PAUSE instructions, or this machine's equivalent.
     fn pause(n: u32);
 

@@ -55,6 +55,9 @@ pub struct Replay {
     pub name: String,
     /// The program.
     pub model: Arc<Model>,
+    /// The program whose operations count as progress: [`model`](Self::model), or what it was
+    /// before a change. Its roles and takes are the same, their times may differ.
+    pub original: Arc<Model>,
     /// Of each class, whether it takes the lock under test; the others keep their kind. A class
     /// that is read keeps it also when the lock under test has no read side.
     pub tested: Vec<bool>,
@@ -68,7 +71,8 @@ impl Replay {
     /// `model` with every class on the lock under test.
     pub fn new(name: impl Into<String>, model: Arc<Model>) -> Self {
         let tested = vec![true; model.locks.len()];
-        Self { name: name.into(), model, tested, touch: Touch::default(), waits: false }
+        let original = model.clone();
+        Self { name: name.into(), model, original, tested, touch: Touch::default(), waits: false }
     }
 
     /// One mutex, taken for 100 ns in an operation of 2 µs.

@@ -129,6 +129,10 @@ impl Machine for Sim {
         inside::sleep(ns);
     }
 
+    fn stay_away(ns: u64) {
+        inside::stay_away(ns);
+    }
+
     fn pause(n: u32) {
         inside::pause(n);
     }

@@ -265,6 +265,15 @@ fn a_spinlock_that_never_sleeps_collapses_with_more_threads_than_cpus() {
     assert!(few > 2.0 && many < few / 2.0, "{few} CPUs' worth with 4 threads, {many} with 16");
 }
 
+/// The slack of a timer and the way out of an idle state were added to times that contain them.
+#[test]
+fn a_section_sleeps_as_long_as_the_model_says() {
+    let model = "[lock.A]\nlines = 0\n[[role]]\ncpu = [\"9us\", \"9us\"]\n\
+        takes = [{ lock = \"A\", hold = \"1us\", sleep = \"150us\" }]";
+    let each_ns = 1e9 / as_recorded(model, 1, 50).metrics["ops_per_s"];
+    assert!((155e3..165e3).contains(&each_ns), "{each_ns} ns an operation");
+}
+
 #[test]
 fn a_thread_that_only_tries_does_without_and_goes_on() {
     let run = |tries: u32| {

@@ -57,7 +57,7 @@ pub(crate) fn of(program: &Program, machine: &Machine, record: &Record, report: 
     let all = (times.running_ns + times.spinning_ns + times.runnable_ns + times.sleeping_ns) as f64;
     let cpus = machine.topology().cpus();
     // A thread that waits for a lock may want for a CPU as well: it is counted once.
-    let useful = record.metrics.get("progress").copied().unwrap_or(0.0) * record.duration_ns as f64;
+    let useful = record.metrics.get("computed").copied().unwrap_or(0.0) * record.duration_ns as f64;
     let left = (time - useful - waited).max(0.0);
     if record.threads > cpus {
         add("no CPU".to_owned(), (times.runnable_ns as f64 / all.max(1.0) * time).min(left));

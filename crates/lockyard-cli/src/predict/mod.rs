@@ -43,6 +43,8 @@ const ALL: &str = "all";
 const MOST_ESTIMATES: usize = 5;
 /// Slices that a thread has in a run, where threads share CPUs.
 const SLICES: f64 = 8.0;
+/// The longest sleeps that fit in a run.
+const SLEEPS: f64 = 5.0;
 /// Operations of a run, if nobody waited.
 const OPERATIONS: f64 = 100_000.0;
 
@@ -154,6 +156,7 @@ impl PredictOptions {
                 let replay = Replay {
                     name: alternative.name.clone(),
                     model: alternative.program.clone(),
+                    original: self.program.clone(),
                     tested: alternative.tested.clone(),
                     touch,
                     waits: self.waits,
@@ -176,9 +179,12 @@ impl PredictOptions {
 
     fn usual_duration(&self, threads: usize) -> Duration {
         let waits = if self.waits { 1.0 } else { 0.0 };
-        let operations = self.program.roles.iter().map(|role| role.operation_ns() + waits * role.wait.mean());
+        let operations = self.program.roles.iter().map(|role| role.lasts_ns() + waits * role.wait.mean());
         let longest = operations.fold(1.0, f64::max);
-        let ns = (OPERATIONS * longest / threads as f64).clamp(1e6, 2e7).max(30.0 * longest);
+        // A run in which a rare sleep leaves no time for anything else says nothing.
+        let takes = self.program.roles.iter().flat_map(|role| &role.takes);
+        let sleep = takes.map(|take| take.sleep.mean()).fold(0.0, f64::max);
+        let ns = (OPERATIONS * longest / threads as f64).clamp(1e6, 2e7).max(30.0 * longest).max(SLEEPS * sleep);
         // Threads that share a CPU have slices of milliseconds: each shall have some.
         let cpus = self.machine.topology().cpus();
         let shared = SLICES * self.machine.slice_ns() as f64 * (threads as f64 / cpus as f64);

@@ -50,7 +50,7 @@ pub(crate) struct Curve {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Point {
     pub(crate) threads: usize,
-    /// CPUs that do what the program is for.
+    /// CPUs that do what the program is for, by what its operations take as it is.
     pub(crate) progress: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,

@@ -100,6 +100,9 @@ impl SimOptions {
                 let in_kernel = args.in_kernel;
                 let config = Config { placement, seed: sweep.seed(), in_kernel, ..Config::new(machine.clone()) };
                 for cell in &cells {
+                    // A program has Linux under it, here as in `predict`.
+                    let as_linux = !in_kernel && cell.spec.workload == Workload::Replay;
+                    let config = Config { as_linux, ..config.clone() };
                     let run = |lock: &&'static Candidate| Run { config: config.clone(), lock, spec: cell.spec.clone() };
                     runs.extend(cell.candidates.iter().map(run));
                 }

@@ -41,6 +41,19 @@ pub(crate) fn render(outcomes: &[Outcome], look: Look) -> String {
     for line in legend {
         let _ = writeln!(out, "{}", look.dim(line));
     }
+    let kinds = [
+        (
+            true,
+            "as a program's locks on Linux, which are not told that their CPU is needed: for 20 µs at most, then asleep",
+        ),
+        (
+            false,
+            "as a kernel's locks, which are told that their CPU is needed; a program's (--workload FILE) sleep earlier",
+        ),
+    ];
+    for (_, said) in kinds.iter().filter(|(linux, _)| outcomes.iter().any(|one| one.run.config.as_linux == *linux)) {
+        let _ = writeln!(out, "{}", look.dim(&format!("spin         {said}")));
+    }
     out
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Key(u64);
 
 impl Key {
     pub(super) fn of(run: &Run) -> Self {
-        let Run { config: Config { machine, seed, placement, in_kernel, .. }, lock, spec } = run;
+        let Run { config: Config { machine, seed, placement, in_kernel, as_linux, .. }, lock, spec } = run;
         let mut hash = Hash(0xcbf2_9ce4_8422_2325);
         // Hashing does not fail.
         let _ = write!(hash, "lockyard {VERSION};{};{:016x}", machine.label(), machine.fingerprint());
@@ -28,6 +28,9 @@ impl Key {
             let _ = write!(hash, ";{path}={value}");
         }
         let _ = write!(hash, ";{placement};{seed};{in_kernel};{}", lock.label());
+        if *as_linux {
+            let _ = hash.write_str(";as-linux");
+        }
         for setting in hq::settings().iter().filter(|setting| setting.value != setting.default) {
             let _ = write!(hash, ";{}={}", setting.name, setting.value);
         }

@@ -1,6 +1,7 @@
 //! What threads wait for that others signal, as queues of units.
 //!
-//! * **A semaphore** is a queue: each wait gets a unit, each post puts one.
+//! * **A semaphore** is a queue: each wait gets a unit, each post puts one. A thread that finds
+//!   none and goes on more often than it waits only tries: it waits for nobody.
 //! * **A condition variable** stands for something that its signals announce. A recording does not
 //!   tell when a thread finds that without a wait, so each operation of a role that waits there
 //!   gets its share of all signals. If more broadcasts were recorded than signals, or far more
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::apart::Classes;
 use super::rounded;
 use crate::model::{Get, MOST_COUNT, MOST_PARTS, MOST_START, Put, Queue, Role};
-use crate::recording::{Recording, Sort, What};
+use crate::recording::{Event, Recording, Sort, What};
 use crate::time::Times;
 
 /// A thread waits for a class from so many waits on: fewer may be its start and its end.
@@ -28,8 +29,10 @@ const SELDOM: u64 = 1_000;
 /// What a thread did with the objects of a class.
 #[derive(Debug, Clone, Default)]
 struct Use {
-    /// Calls that wait, or would.
+    /// Calls that wait, or would, and tries that had a unit.
     asked: u64,
+    /// Tries that had none.
+    refused: u64,
     /// Waits that ended with a signal, and their time, ns.
     woken: u64,
     waited: u64,
@@ -61,9 +64,15 @@ impl<'a> Queues<'a> {
             let mut since = BTreeMap::new();
             let released = window.events.iter().filter(|event| event.what == What::Release).count();
             *releases.entry(window.thread).or_default() += released as u64;
-            for (place, event) in window.events.iter().enumerate().filter(|(_, event)| of_queue(event.what)) {
+            let tried = |event: &Event| {
+                let sort = || classes.known[classes.of[event.lock as usize]].1;
+                matches!(event.what, What::Failed(_)) && sort() == Sort::Semaphore
+            };
+            let told = |(_, event): &(usize, &Event)| of_queue(event.what) || tried(event);
+            for (place, event) in window.events.iter().enumerate().filter(told) {
                 let one = uses.entry((classes.of[event.lock as usize], window.thread)).or_default();
                 match event.what {
+                    What::Failed(_) => one.refused += 1,
                     What::Wait => {
                         one.asked += 1;
                         since.insert(event.lock, event.at);
@@ -97,7 +106,11 @@ impl<'a> Queues<'a> {
 
     /// Whether `threads` wait for `class`, by what they did with it.
     fn waits(&self, class: usize, one: &Use, threads: &[u32]) -> bool {
-        let waits = if self.sort(class) == Sort::Semaphore { one.asked } else { one.woken };
+        let waits = match self.sort(class) {
+            Sort::Semaphore if one.refused > one.woken => 0,
+            Sort::Semaphore => one.asked,
+            _ => one.woken,
+        };
         waits >= FEW && waits.saturating_mul(SELDOM) >= self.released(threads)
     }
 
@@ -110,6 +123,7 @@ impl<'a> Queues<'a> {
         let mut sum = Use::default();
         for one in threads.iter().filter_map(|thread| self.uses.get(&(class, *thread))) {
             sum.asked += one.asked;
+            sum.refused += one.refused;
             sum.woken += one.woken;
             sum.waited += one.waited;
             sum.signals += one.signals;
@@ -372,6 +386,20 @@ mod tests {
         let model = recording.model(None).unwrap();
         let queues: Vec<(&str, u32)> = model.queues.iter().map(|queue| (queue.name.as_str(), queue.start)).collect();
         assert_eq!(queues, [("C 1", 0), ("C 2", ROOM as u32)], "{model}");
+    }
+
+    /// Each operation waited for the unit of a semaphore that the program only tried.
+    #[test]
+    fn a_semaphore_that_is_tried_is_waited_for_by_nobody() {
+        let round = |number: u32, has: u64| {
+            thread(number, 0, 40, move |round, at| match round % 2 == has {
+                true => format!("{} {number} wait 1\n{} {number} signal 1\n", at + 30, at + 60),
+                false => format!("{} {number} failed 1 write\n", at + 30),
+            })
+        };
+        let model = model(&format!("{}{}", round(1, 0), round(2, 1)));
+        assert_eq!((model.queues.len(), model.roles.len(), model.roles[0].gets.len()), (0, 1, 0), "{model}");
+        assert_eq!(model.roles[0].takes.len(), 1, "{model}");
     }
 
     #[test]

@@ -72,12 +72,12 @@ fn tries_are_known_by_those_that_were_in_vain() {
     };
     assert_eq!(found(0, 0, 0), (1.0, 0.0));
     assert_eq!(found(50, 0, 0), (1.0, 0.0));
-    assert_eq!(found(0, 100, 2_000), (1.5, 100.0));
-    assert_eq!(found(25, 75, 2_000), (1.375, 75.0));
+    assert_eq!(found(0, 100, 4_000), (1.5, 100.0));
+    assert_eq!(found(25, 75, 4_000), (1.375, 75.0));
     // A call that tries, and then waits.
     assert_eq!(found(50, 50, 50), (1.0, 0.0));
     // Too few to tell.
-    assert_eq!(found(0, 3, 2_000).1, 0.0);
+    assert_eq!(found(0, 3, 4_000).1, 0.0);
 }
 
 #[test]
@@ -234,6 +234,49 @@ fn threads_that_hold_a_lock_much_longer_are_another_role() {
     let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
     let roles: Vec<(f64, f64)> = model.roles.iter().map(|role| (role.threads, role.takes[0].hold.mean())).collect();
     assert_eq!(roles, [(2.0, 110.0), (2.0, 310.0)], "{model}");
+}
+
+/// One distribution for both let a reader hold as long as a writer, now and then.
+#[test]
+fn reads_and_writes_that_differ_are_two_takes() {
+    let text = |write: u64| {
+        let mut text = "lockyard recording 1\nclass mutex B\nclass rwlock A\nlock 0\nlock 1\nwindow 1 0\n".to_owned();
+        for round in 0..200_u64 {
+            let begin = round * 200_000 + 100;
+            let (mode, own) = if round % 4 == 0 { ("write", write) } else { ("read", 400) };
+            text += &format!("{begin} 1 request 1 {mode}\n{begin} 1 request 0 write\n{} 1 release 0\n", begin + 50);
+            text += &format!("{} 1 release 1\n", begin + 50 + own);
+        }
+        of_text(&text)
+    };
+    let takes = |model: &Model| -> Vec<(usize, f64, f64, f64, Option<usize>)> {
+        let take = |take: &Take| (take.lock, take.count, take.reads, take.hold.mean(), take.within);
+        model.roles[0].takes.iter().map(take).collect()
+    };
+    // B is taken in each section of A, whatever its mode.
+    let apart = [(0, 0.75, 100.0, 400.0, None), (1, 1.0, 0.0, 50.0, Some(0)), (0, 0.25, 0.0, 70_000.0, None)];
+    assert_eq!(takes(&text(70_000)), [apart.as_slice(), &[(1, 1.0, 0.0, 50.0, Some(2))]].concat());
+    assert_eq!(takes(&text(450)), [(0, 1.0, 75.0, 413.0, None), (1, 1.0, 0.0, 50.0, Some(0))]);
+}
+
+/// What was set up once, in 200 ms under the lock, came again and again.
+#[test]
+fn a_first_section_out_of_all_proportion_is_no_section_of_the_model() {
+    let model = |sections: u64, first: &str| {
+        let mut text = format!(
+            "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n1000 1 request 0 write\n{first}\
+            200001000 1 release 0\n"
+        );
+        for round in 1..sections {
+            let begin = 200_000_000 + round * 10_000;
+            text += &format!("{begin} 1 request 0 write\n{} 1 release 0\n", begin + 1_000);
+        }
+        of_text(&text).roles[0].takes[0].section_ns()
+    };
+    assert_eq!(model(1_000, "200001000 1 off 199000000\n"), 1_000.0);
+    assert_eq!(model(1_000, ""), 1_000.0);
+    // Too few others to tell.
+    assert!(model(50, "") > 1_000_000.0);
 }
 
 #[test]

@@ -217,6 +217,21 @@ impl Host {
         self.leave_kernel();
     }
 
+    /// Off the CPU for `ps`: a time that was seen, of which the slack of a timer and the way back
+    /// to the CPU are parts. Longer only if no CPU is free then.
+    pub(crate) fn stay_away(self, ps: Ps) {
+        self.enter_kernel();
+        let engine = self.engine();
+        let task = engine.current;
+        engine.tasks[task as usize].woken = false;
+        engine.tasks[task as usize].comes_back = true;
+        // It is away from half a switch later on, and back half a switch after the timer.
+        engine.set_timer(task, engine.now + ps);
+        self.block();
+        self.engine().tasks[task as usize].comes_back = false;
+        self.leave_kernel();
+    }
+
     /// Moves to `cpu` and stays there.
     pub(crate) fn pin(self, cpu: u32) {
         let engine = self.engine();

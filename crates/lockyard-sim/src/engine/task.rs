@@ -201,6 +201,8 @@ pub(crate) struct Task {
     /// Woken before it slept.
     pub(crate) woken: bool,
     pub(crate) timer_stamp: u32,
+    /// Its sleep is as long as its timer says: no idle state makes it longer.
+    pub(crate) comes_back: bool,
     /// Granted the kernel's lock that it queued for.
     pub(crate) granted: bool,
     pub(crate) node_line: u32,
@@ -262,6 +264,7 @@ impl Task {
             deadline: None,
             woken: false,
             timer_stamp: 0,
+            comes_back: false,
             granted: false,
             node_line: NOBODY,
             lock_line: NOBODY,

@@ -8,7 +8,8 @@
 //! state, and the context switch. On a busy target the task queues, and preempts if it is better or
 //! far enough behind.
 //!
-//! Timers fire `timer_slack` late for fair tasks, on the CPU where the task slept.
+//! Timers fire `timer_slack` late for fair tasks, on the CPU where the task slept. Where a sleep is
+//! given by what it was seen to take (`Host::stay_away`), that and the exit latency are a part.
 
 use crate::engine::Engine;
 use crate::engine::heap::{Ps, What};
@@ -90,6 +91,7 @@ impl Engine {
         self.place_virtually(task, cpu);
         if self.cpus[cpu as usize].is_idle() {
             let exit = self.end_idle(cpu);
+            let exit = if self.tasks[task as usize].comes_back { 0 } else { exit };
             self.switch_to(cpu, task, ipi + exit, self.model.os.ctx_switch / 2);
             return false;
         }
@@ -174,10 +176,15 @@ impl Engine {
     /// Sets the timer of `task` to `time`, later by its slack.
     pub(crate) fn arm_timer(&mut self, task: u32, time: Ps) {
         let slack = if self.tasks[task as usize].class == Class::Fair { self.model.os.timer_slack } else { 0 };
+        self.set_timer(task, time.max(self.now).saturating_add(slack));
+    }
+
+    /// Sets the timer of `task` to `time`, exactly.
+    pub(crate) fn set_timer(&mut self, task: u32, time: Ps) {
         let state = &mut self.tasks[task as usize];
         state.timer_stamp = state.timer_stamp.wrapping_add(1);
         let stamp = state.timer_stamp;
-        self.schedule(time.max(self.now).saturating_add(slack), What::Timer { task, stamp });
+        self.schedule(time, What::Timer { task, stamp });
     }
 
     /// The program's clock jumps forward by `jump`, and the deadlines of those who sleep with it.

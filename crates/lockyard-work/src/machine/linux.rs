@@ -32,6 +32,13 @@ impl Machine for Linux {
         thread::sleep(Duration::from_nanos(ns));
     }
 
+    /// A CPU that idles deeply wakes later than this.
+    fn stay_away(ns: u64) {
+        /// How late Linux lets a timer fire, unless a thread has asked for something else.
+        const SLACK_NS: u64 = 50_000;
+        Self::sleep(ns.saturating_sub(SLACK_NS).max(1));
+    }
+
     #[inline(always)]
     fn pause(n: u32) {
         for _ in 0..n {

@@ -10,9 +10,11 @@
 //! section: see [`queues`].
 //!
 //! Turns are sections, jobs are operations. A lock is called through a pointer, twice per section:
-//! see `erased`. Metrics: `ops_per_s`; `progress`, the CPU seconds of operations that were done per
-//! second, which is the number of CPUs that do what the program is for. What is counted of each
-//! class is in the record's `locks`, behind them what is counted of each queue.
+//! see `erased`. Metrics: `ops_per_s`; `computed`, the CPU seconds of operations that were done per
+//! second, which is the number of CPUs that do what the program is for; `progress`, the same with
+//! operations as long as in the original program: a change that makes them shorter makes none worth
+//! less. What is counted of each class is in the record's `locks`, behind them what is counted of
+//! each queue.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -96,7 +98,7 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
     let queues = Queues::<M>::new(&model.queues, spec.threads, groups);
     let counts = Mutex::new(vec![Count::default(); classes.len()]);
     let got = Mutex::new(vec![Got::default(); model.queues.len()]);
-    let done = Mutex::new(vec![(0_u64, 0.0); model.roles.len()]);
+    let done = Mutex::new(vec![Done::default(); model.roles.len()]);
     let work = |worker: &mut Worker<'_, M>| {
         let role = role_of(worker.index).unwrap_or(0);
         let mut player = Player::<M>::new(&replay, &model.roles[role], (&classes, &queues), spec, worker.index);
@@ -109,8 +111,7 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
         drop(all);
         let mut all = counts.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter_mut().zip(&player.counts).for_each(|(sum, count)| sum.add(count));
-        let (operations, skipped_ns) = &mut done.lock().unwrap_or_else(PoisonError::into_inner)[role];
-        (*operations, *skipped_ns) = (*operations + player.operations, *skipped_ns + player.skipped_ns);
+        done.lock().unwrap_or_else(PoisonError::into_inner)[role].add(&player.done);
     };
     let kept = || classes.iter().flat_map(|class| &class.objects).map(Object::writes).sum();
     let mut run = driver::run::<M>(spec, &work, &kept, &Vec::new)?;
@@ -119,19 +120,17 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
     let got = got.into_inner().unwrap_or_else(PoisonError::into_inner);
     run.locks.extend(got.iter().enumerate().map(|(queue, got)| got.statistics(counts.len() + queue)));
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    sum_up(&mut run, model, &done);
+    sum_up(&mut run, &replay, &done);
     Ok(run)
 }
 
-fn sum_up(run: &mut Run, model: &Model, done: &[(u64, f64)]) {
+fn sum_up(run: &mut Run, replay: &Replay, done: &[Done]) {
     let window = run.window_ns as f64;
-    let operations: u64 = done.iter().map(|(operations, _)| operations).sum();
-    let useful = done.iter().zip(&model.roles).map(|(&(done, skipped), role)| {
-        // A try in vain near an edge of the window may be of an operation that does not count.
-        (done as f64 * role.operation_ns() - skipped).max(0.0)
-    });
+    let operations: u64 = done.iter().map(|done| done.operations).sum();
+    let took = |model: &Model| done.iter().zip(&model.roles).map(|(done, role)| done.took_ns(role)).sum::<f64>();
     run.say("ops_per_s", operations as f64 * 1e9 / window);
-    run.say("progress", useful.sum::<f64>() / window);
+    run.say("computed", took(&replay.model) / window);
+    run.say("progress", took(&replay.original) / window);
 }
 
 fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bool) -> Result<Vec<Class<M>>, Error> {
@@ -160,6 +159,29 @@ fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bo
         }
     };
     Ok(replay.model.locks.iter().enumerate().map(class).collect())
+}
+
+/// What threads of a role did in the window.
+#[derive(Debug, Clone, Default)]
+struct Done {
+    operations: u64,
+    /// Of each take, how many sections were not run.
+    skipped: Vec<u64>,
+}
+
+impl Done {
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.skipped.resize(other.skipped.len(), 0);
+        self.skipped.iter_mut().zip(&other.skipped).for_each(|(sum, skipped)| *sum += skipped);
+    }
+
+    /// CPU time of that by the times of `role`, ns.
+    fn took_ns(&self, role: &Role) -> f64 {
+        let skipped = self.skipped.iter().enumerate().map(|(take, times)| *times as f64 * role.section_ns(take));
+        // A try in vain near an edge of the window may be of an operation that does not count.
+        (self.operations as f64 * role.operation_ns() - skipped.sum::<f64>()).max(0.0)
+    }
 }
 
 impl Count {
@@ -233,9 +255,7 @@ struct Player<'a, M: Machine> {
     /// In the window.
     counts: Vec<Count>,
     got: Vec<Got>,
-    operations: u64,
-    /// What sections would have taken that were not run.
-    skipped_ns: f64,
+    done: Done,
 }
 
 /// When a section was asked for, entered, had its lines, and was about to be left.
@@ -271,8 +291,7 @@ impl<'a, M: Machine> Player<'a, M> {
             longer: (spec.cs, spec.think),
             counts: vec![Count::default(); classes.len()],
             got: vec![Got::default(); replay.model.queues.len()],
-            operations: 0,
-            skipped_ns: 0.0,
+            done: Done { operations: 0, skipped: vec![0; role.takes.len()] },
         }
     }
 
@@ -308,10 +327,10 @@ impl<'a, M: Machine> Player<'a, M> {
         M::pause(self.longer.1);
         let wait = draw(&role.wait, &mut worker.prng);
         if self.waits && wait > 0 {
-            M::sleep(wait);
+            M::stay_away(wait);
         }
         if worker.measures() {
-            self.operations += 1;
+            self.done.operations += 1;
         }
         worker.job();
     }
@@ -340,7 +359,7 @@ impl<'a, M: Machine> Player<'a, M> {
             }
             M::pause(self.longer.0);
             if sleep > 0 {
-                M::sleep(sleep);
+                M::stay_away(sleep);
             }
             at.left = watched::<M>();
         };
@@ -359,7 +378,7 @@ impl<'a, M: Machine> Player<'a, M> {
         if !ran {
             if worker.measures() {
                 self.counts[take.lock].refused += 1;
-                self.skipped_ns += role.section_ns(number);
+                self.done.skipped[number] += 1;
             }
             return;
         }

@@ -166,7 +166,7 @@ impl<M: Machine> Queues<M> {
             if (looks || idle >= self.threads) && queue.leave(side) {
                 self.idle.fetch_sub(1, Relaxed);
                 if !looks {
-                    M::sleep(get.lasts);
+                    M::stay_away(get.lasts);
                     return How::Alone;
                 }
                 continue;
