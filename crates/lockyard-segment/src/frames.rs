@@ -87,8 +87,8 @@ impl Call {
         core::iter::successors(first, move |frame| frame.above_by(entry(frame.at)?, self)).take(LEVELS)
     }
 
-    /// Whether the stack on which it was made reaches up to `end`, as far as is asked. Tables may be
-    /// wrong, or say nothing of a change of the stack: what lies beyond its end may not be memory.
+    /// Whether the stack on which it was made reaches up to `end`, as far as is asked. Tables may
+    /// be wrong, or say nothing of a change of the stack: what lies beyond its end may be no memory.
     #[inline]
     fn reaches(self, end: usize) -> bool {
         let next = (self.top | (PAGE - 1)) + 1;

@@ -130,8 +130,15 @@ impl Lesson {
         }
     }
 
+    /// Nothing was learnt of the place.
+    fn try_in_vain(&self) {
+        if let Some(place) = self.place() {
+            frames::tried(place);
+        }
+    }
+
     fn give_up(&self) {
-        self.place().map(frames::tried);
+        self.try_in_vain();
         self.lock.set(0);
     }
 
@@ -151,9 +158,7 @@ impl Lesson {
                 self.seen().take(level).for_each(|seen| frames::pass(seen.at));
                 self.seen().skip(level).take(1).for_each(|seen| frames::end(seen.at));
             }
-            None => {
-                self.place().map(frames::tried);
-            }
+            None => self.try_in_vain(),
         }
         let place = self.place().filter(|place| frames::is_settled(*place))?;
         Some((self.seen[0].get().at, place))

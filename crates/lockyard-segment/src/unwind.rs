@@ -1,6 +1,6 @@
 //! How to come from a function's frame to that of its caller: by the tables that compilers leave
-//! for exceptions (`.eh_frame` and its index, `.eh_frame_hdr`; "DWARF Debugging Information Format",
-//! version 5, 6.4, and the Linux Standard Base, 10.6).
+//! for exceptions (`.eh_frame` and its index, `.eh_frame_hdr`; "DWARF Debugging Information
+//! Format", version 5, 6.4, and the Linux Standard Base, 10.6).
 //!
 //! The C library says where a file's tables are (see [`site`]), so nothing here takes a lock,
 //! allocates or calls the system. A row of two registers is all that is kept, for lock calls are
