@@ -88,7 +88,7 @@ impl Call {
     }
 
     /// Whether the stack on which it was made reaches up to `end`, as far as is asked. Tables may
-    /// be wrong, or say nothing of a change of the stack: what lies beyond its end may be no memory.
+    /// be wrong, or say nothing of a change of the stack: beyond its end there may be no memory.
     #[inline]
     fn reaches(self, end: usize) -> bool {
         let next = (self.top | (PAGE - 1)) + 1;
