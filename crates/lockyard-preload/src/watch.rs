@@ -176,7 +176,8 @@ impl Told<'_> {
     }
 
     /// The class of a lock that had none: that of the code at `caller` (0: unknown), unless another
-    /// thread has given it one meanwhile. A lock whose class changed would be recorded as two.
+    /// thread has given it one meanwhile. A lock whose class changes is recorded as two: that is
+    /// over with the first hold that teaches something.
     #[cold]
     fn taken_first(self, caller: usize) -> Class {
         if caller == 0 {

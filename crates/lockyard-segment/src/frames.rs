@@ -133,7 +133,8 @@ impl Frame {
     #[inline]
     fn above_by(self, entry: &Entry, call: Call) -> Option<Self> {
         let step = entry.step()?;
-        let end = self.end_by(step).filter(|end| call.reaches(*end))?;
+        let is_there = |end: &usize| call.reaches(*end) && end - step.saved >= self.stack;
+        let end = self.end_by(step).filter(is_there)?;
         // SAFETY: the stack of the calling thread reaches that far.
         let word = |down: usize| unsafe { core::ptr::with_exposed_provenance::<usize>(end - down).read() };
         let at = word(size_of::<usize>());
@@ -192,8 +193,11 @@ static PLACES: [Entry; ROOM] = [const { Entry { at: AtomicUsize::new(0), word: A
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The entry of `at`, made if need be. `None`: there is no room for it.
+/// The entry of `at`, made if need be. `None`: there is no room for it, or it is 0.
 fn entry(at: usize) -> Option<&'static Entry> {
+    if at == 0 {
+        return None;
+    }
     let first = ((at as u64).wrapping_mul(GOLDEN) >> (u64::BITS - ROOM.ilog2())) as usize;
     (0..PROBES).map(|probe| &PLACES[(first + probe) % ROOM]).find(|entry| match entry.at.load(Relaxed) {
         0 => match entry.at.compare_exchange(0, at, Relaxed, Relaxed) {
