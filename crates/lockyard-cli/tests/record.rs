@@ -180,6 +180,7 @@ fn units_of_semaphores_are_recorded_where_they_are_added_and_taken() {
         let (recording, _) = signals(what);
         let count = |what| count(&recording, Sort::Semaphore, what);
         assert_eq!([count(What::Signal), count(What::Wait), count(What::GaveUp)], [all + 1, all + 3, 1], "{what}");
+        assert_eq!(count(What::Failed(Mode::Write)), 1, "a try in vain, {what}");
         named(&recording, Sort::Semaphore, &["MARK full", "MARK empty"]);
     }
 }
