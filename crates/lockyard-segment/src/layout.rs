@@ -212,6 +212,8 @@ pub struct ClassRecord {
     pub kind: Text<16>,
     /// What it is for.
     pub name: Text<PATH>,
+    /// 1 once a lock has left it: its code only passes locks on.
+    pub passes: AtomicU64,
     /// What it has counted.
     pub tally: Tally,
 }

@@ -40,6 +40,8 @@ pub struct RecordedClass {
     pub name: String,
     /// That code's place there; 0: the name is one for people.
     pub site: u64,
+    /// Whether locks that have it get another one with their first hold.
+    pub passes: bool,
 }
 
 /// A lock, as the note of a thread that waits for it or holds it has it.
@@ -194,7 +196,12 @@ impl Recorder {
         let shared = self.reader.shared();
         let bits = shared.header.classes.get(number / 64)?.load(Acquire);
         let record = shared.classes.get(number).filter(|_| bits & 1 << (number % 64) != 0)?;
-        Some(RecordedClass { kind: record.kind.get(), name: record.name.get(), site: record.site.load(Relaxed) })
+        Some(RecordedClass {
+            kind: record.kind.get(),
+            name: record.name.get(),
+            site: record.site.load(Relaxed),
+            passes: record.passes.load(Acquire) != 0,
+        })
     }
 }
 

@@ -78,8 +78,10 @@ pub fn moves(lock: usize, noted: Class, is: Caller) {
     }
     if noted != is.class() {
         let left = classes::left(noted);
-        if let Some(tally) = tally(noted) {
-            tally.locks.store(left, Relaxed);
+        if let Some(record) = writer::class_record(noted) {
+            record.tally.locks.store(left, Relaxed);
+            // Before the thread tells of the lock again.
+            record.passes.store(1, Release);
         }
         joined(is.class());
     }

@@ -27,7 +27,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use crate::classes::{self, Class};
 use crate::fallbacks::{self, Fallback};
 use crate::forked::{self, Parents};
-use crate::layout::{CLASSES, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION};
+use crate::layout::{
+    CLASSES, ClassRecord, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION,
+};
 use crate::process;
 pub(crate) use crate::real::{real, real_pages};
 use crate::untold::{self, Refused};
@@ -302,10 +304,15 @@ pub(crate) fn publish_class(class: Class) {
 
 /// The counters of `class`, if the segment has its names.
 pub(crate) fn tally(class: Class) -> Option<&'static Tally> {
+    class_record(class).map(|record| &record.tally)
+}
+
+/// Its record, likewise.
+pub(crate) fn class_record(class: Class) -> Option<&'static ClassRecord> {
     let shared = shared()?;
     let index = class.index();
     let bits = shared.header.classes.get(index / 64)?.load(Acquire);
-    (bits & 1 << (index % 64) != 0).then(|| &shared.classes[index % CLASSES].tally)
+    (bits & 1 << (index % 64) != 0).then(|| &shared.classes[index % CLASSES])
 }
 
 /// The page of slot `slot`, made real.

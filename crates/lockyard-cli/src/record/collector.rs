@@ -163,15 +163,24 @@ impl<W: Write + Commit> Collector<W> {
         class: usize,
         named: &dyn Fn(usize) -> Option<RecordedClass>,
     ) -> io::Result<u32> {
-        match process.locks.get(&address) {
+        let known = process.locks.get(&address).copied();
+        if let Some((known, lock)) = known
+            && (known == class || known == 0 || class == 0)
+        {
             // Without a class: taken by a call that does not tell where it is.
-            Some(&(known, lock)) if known == class || known == 0 || class == 0 => return Ok(lock),
-            _ => {}
+            return Ok(lock);
+        }
+        // That of code that only passes locks on is over for a lock that has had another: a thread
+        // that asked before is read after one that has asked since.
+        if let Some((_, lock)) = known
+            && named(class).is_some_and(|class| class.passes)
+        {
+            return Ok(lock);
         }
         let number = match process.classes.get(&class) {
             Some(&number) => number,
             None => {
-                let found = named(class).unwrap_or_default();
+                let found = RecordedClass { passes: false, ..named(class).unwrap_or_default() };
                 let number = match self.classes.iter().position(|known| *known == found) {
                     Some(number) => number as u32,
                     None => {
@@ -188,7 +197,15 @@ impl<W: Write + Commit> Collector<W> {
         if process.locks.len() >= MOST_LOCKS {
             process.locks.clear();
         }
-        let lock = self.writer.lock(number);
+        // One that had the class of code that only passes locks on is the same.
+        let same = known.filter(|&(known, _)| named(known).is_some_and(|known| known.passes));
+        let lock = match same {
+            Some((_, lock)) => {
+                self.writer.moves(lock, number)?;
+                lock
+            }
+            None => self.writer.lock(number),
+        };
         process.locks.insert(address, (class, lock));
         Ok(lock)
     }
@@ -329,6 +346,36 @@ mod tests {
         let collector = Collector::new(Full(std::rc::Rc::clone(&shown)), "program", "machine", 0).unwrap();
         let failed = collector.finish(0, 0, &Symbols::default()).failed.expect("it is full");
         assert_eq!((failed.kind(), shown.get()), (io::ErrorKind::StorageFull, true));
+    }
+
+    impl Commit for &mut Vec<u8> {
+        fn commit(self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The first hold of each lock was that of another lock, of `my_lock`.
+    #[test]
+    fn a_lock_that_leaves_the_class_of_code_that_passes_it_on_is_one_lock() {
+        let named = |class: usize| {
+            let (kind, name) = ("mutex".to_owned(), ["", "my_lock", "user"][class].to_owned());
+            Some(RecordedClass { kind, name, site: 0, passes: class == 1 })
+        };
+        let (mut file, mut process) = (Vec::new(), Process::default());
+        let mut collector = Collector::new(&mut file, "program", "machine", 0).unwrap();
+        // The third is of a thread that asked before.
+        for (at, class) in [(1, 1), (2, 2), (3, 1), (4, 2)] {
+            let event = |kind, value| tape::Event { at, kind, class, value };
+            for event in [event(tape::Kind::Window, 7), event(tape::Kind::AskWrite, 64), event(tape::Kind::Release, 64)]
+            {
+                collector.take(&mut process, 0, event, &named).unwrap();
+            }
+        }
+        collector.processes.insert(0, process);
+        assert!(collector.finish(0, 0, &Symbols::default()).failed.is_none());
+        let (read, damage) = recording::Recording::from_bytes("a", &file).unwrap();
+        let classes: Vec<&str> = read.locks.iter().map(|&class| read.classes[class as usize].name.as_str()).collect();
+        assert_eq!((classes, damage), (vec!["user"], None));
     }
 
     #[test]

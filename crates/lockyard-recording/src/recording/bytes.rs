@@ -22,6 +22,7 @@
 //! | 7 cost | what an event of a lock cost the program, ns |
 //! | 8 missing | threads that were not recorded |
 //! | 9 window with an end | thread, begin, how long it lasts, events |
+//! | 10 move | number of a lock, its class from the beginning of the recording on |
 //!
 //! A class stands before its locks, a lock before the first window that names it. A file without
 //! its end was cut off; a block whose checksum is wrong ends the reading. What stands before is
@@ -46,6 +47,7 @@ const NAME: u32 = 6;
 const COST: u32 = 7;
 const MISSING: u32 = 8;
 const ENDED: u32 = 9;
+const MOVE: u32 = 10;
 
 /// Where a file stops to be readable. What was read before is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +140,12 @@ impl Recording {
                 payload.is_read()?;
                 self.classes.get_mut(class)?.name = name;
             }
+            MOVE => {
+                let (lock, class) = (usize::try_from(payload.number()?).ok()?, payload.number()?);
+                payload.is_read()?;
+                let class = u32::try_from(class).ok().filter(|&class| (class as usize) < self.classes.len())?;
+                *self.locks.get_mut(lock)? = class;
+            }
             COST => {
                 let event_ns = payload.number()?;
                 payload.is_read()?;
@@ -208,6 +216,14 @@ pub(super) fn name(out: &mut Vec<u8>, class: usize, name: &str) {
     number(&mut payload, class as u64);
     text(&mut payload, name);
     block(out, NAME, &payload);
+}
+
+/// The lock with a number is of another class.
+pub(super) fn moved(out: &mut Vec<u8>, lock: u32, class: u32) {
+    let mut payload = Vec::new();
+    number(&mut payload, lock.into());
+    number(&mut payload, class.into());
+    block(out, MOVE, &payload);
 }
 
 /// Further locks, by their classes.

@@ -48,12 +48,27 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// As `out`'s.
     pub fn window(&mut self, window: &Window) -> io::Result<()> {
+        let mut block = self.new_locks();
+        bytes::window(&mut block, window);
+        self.out.write_all(&block)
+    }
+
+    fn new_locks(&mut self) -> Vec<u8> {
         let mut block = Vec::new();
         if !self.new.is_empty() {
             bytes::locks(&mut block, &self.new);
             self.new.clear();
         }
-        bytes::window(&mut block, window);
+        block
+    }
+
+    /// `lock` is of `class`, in what was written before, too.
+    ///
+    /// # Errors
+    /// Of writing.
+    pub fn moves(&mut self, lock: u32, class: u32) -> io::Result<()> {
+        let mut block = self.new_locks();
+        bytes::moved(&mut block, lock, class);
         self.out.write_all(&block)
     }
 
@@ -123,6 +138,8 @@ mod tests {
         let second = writer.lock(b);
         writer.window(&window(2, second)).unwrap();
         writer.name(a, "store.c:88").unwrap();
+        let third = writer.lock(a);
+        writer.moves(third, b).unwrap();
         writer.missing(4).unwrap();
         writer.end(3).unwrap();
         let bytes = writer.into_inner();
@@ -132,7 +149,7 @@ mod tests {
             machine: "here".to_owned(),
             event_ns: 40,
             classes: vec![class("store.c:88"), class("b")],
-            locks: vec![0, 1],
+            locks: vec![0, 1, 1],
             windows: vec![window(1, 0), window(2, 1)],
             dropped: 3,
             missing: 4,
