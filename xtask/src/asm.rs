@@ -92,7 +92,7 @@ const FRAMELESS: [&str; 4] = [
     "pthread_mutex_lock",
     "pthread_mutex_unlock",
     "5mutex5calls8lock_for",
-    "5mutex5calls11unlock_slow",
+    "5mutex5calls10unlock_for",
 ];
 
 /// The code of `library`, which `package` makes.
