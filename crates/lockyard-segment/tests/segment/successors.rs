@@ -46,7 +46,9 @@ fn a_program_is_over_once_exec_has_begun_one_without_a_segment() {
 #[test]
 fn a_process_with_the_number_of_another_one_of_its_session_leaves_that_ones_segment() {
     let _alone = alone();
-    let session = std::process::id();
+    // Not this process: other tests' threads remove what its sessions have left.
+    let mut holder = std::process::Command::new("sleep").arg("600").spawn().expect("sleep");
+    let session = holder.id();
     let environment = [("LOCKYARD_SESSION", session.to_string())];
     let mut first = Writer::start("load", &environment);
     let id = first.id();
@@ -68,4 +70,6 @@ fn a_process_with_the_number_of_another_one_of_its_session_leaves_that_ones_segm
     second.ends();
     members.iter().for_each(Reader::remove);
     assert_eq!(Reader::of_session(session).len(), 0);
+    holder.kill().expect("it is there");
+    holder.wait().expect("it ends");
 }
