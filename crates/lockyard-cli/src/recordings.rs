@@ -256,7 +256,8 @@ fn classes(recording: &Recording, summary: &Summary, look: Look, width: Option<u
         out,
         "{}",
         look.dim(&format!(
-            "{}, {} recorded; waited: share of the sections that had to wait, of the time: what all waits are of all threads' time, hold: with what is nested in it",
+            "{}, {} recorded. waited: the sections that had to wait\n\
+             of the time: all waits, of all threads' time; hold: with what is nested in it",
             numbers::count(summary.threads, "thread"),
             numbers::time(summary.recorded_ns as f64)
         ))

@@ -11,9 +11,9 @@
 //!
 //! | bit | set by | when | then |
 //! |---|---|---|---|
-//! | 0–8 | the initialising call, else the first that takes the lock | a segment is open | what [`Class::kept`] says |
-//! | `SETTLED` | a thread that takes or gives back the lock | the place of its call is known to hold locks | fast paths apply |
-//! | `WRAPPED` | the same, with `SETTLED` | other code passes the lock on to that place | each call looks at the frames above it, in fast paths apart |
+//! | 0–8 | the call that initialises, or else takes first | a segment is open | [`Class::kept`] |
+//! | `SETTLED` | a thread that takes it, or gives it back | the place holds locks | fast paths apply |
+//! | `WRAPPED` | the same, with `SETTLED` | others pass it on there | calls look at the frames above |
 //!
 //! **Cost.** Without a segment: nothing on the fast paths, which ask nobody whether one is open:
 //! while one is, they do not apply ([`Block::fast`](crate::thread::Block::fast) and

@@ -10,8 +10,8 @@
 //! |---|---|---|
 //! | `KNOWN` | the first that asks | the tables were read, once in the life of the process |
 //! | `WALKS` | the same | they say how to come to the caller's frame |
-//! | `PASSES` | a lesson | a lock that was taken here was given back when the function had returned |
-//! | `ENDS` | a lesson | a lock that was taken here, or above, was given back before |
+//! | `PASSES` | a lesson | the function had returned when its lock was given back |
+//! | `ENDS` | a lesson | the function, whose lock it was, had not |
 //! | `SEVERAL` | initialisations | the function was called by two functions |
 //!
 //! `PASSES` and `ENDS` stay: the first of both that is seen counts. Words are on their own and all

@@ -8,7 +8,7 @@
 //! | classes, [`CLASSES`] of [`ClassRecord`] | 12,288 | 524,288 | the process |
 //! | the same at the last reset, [`CLASSES`] of [`Tally`] | 536,576 | 524,288 | the resetter |
 //! | callers, [`CALLERS`] of [`CallerRecord`] | 1,060,864 | 131,072 | the process |
-//! | the same at the last reset, [`CALLERS`] of [`CallerTally`] | 1,191,936 | 24,576 | the resetter |
+//! | those at the last reset, [`CALLERS`] of [`CallerTally`] | 1,191,936 | 24,576 | the resetter |
 //! | thread pages, [`THREADS`] of [`ThreadPage`] | 1,216,512 | 4,096 each | the thread |
 //! | tapes of the first threads, [`TAPES`] of [`Tape`] | 68,325,376 | 528,384 each | see [`tape`] |
 //!

@@ -7,13 +7,13 @@
 //! that has gone leaves its place to others, but of another function, or of one that is called in
 //! its turn.
 //!
-//! | what is compared | learnt |
-//! |---|---|
-//! | `user → my_lock → pthread_mutex_lock`, `user → my_unlock → pthread_mutex_unlock` | `my_lock` passes on, and the lock ends in `user` |
-//! | `user → pthread_mutex_lock`, `user → pthread_mutex_unlock` | it ends in `user` |
-//! | `user → pthread_mutex_lock`, `user → finish → pthread_mutex_unlock` | likewise |
-//! | `run → user → pthread_mutex_lock`, `run → pthread_mutex_unlock`, of the same call in `run` | likewise: `user` ended with a jump |
-//! | `begin → pthread_mutex_lock`, `end → pthread_mutex_unlock`, without a common frame near | nothing; after seven times that `begin` is where it ends |
+//! | above the lock call | above the release | learnt |
+//! |---|---|---|
+//! | `user → my_lock` | `user → my_unlock` | `my_lock` passes on, the lock ends in `user` |
+//! | `user` | `user` | it ends in `user` |
+//! | `user` | `user → finish` | likewise |
+//! | `run → user` | `run`, in the same call | likewise: `user` ended with a jump |
+//! | `begin` | `end`, no frame in common | nothing; after seven times: it ends in `begin` |
 
 use core::cell::Cell;
 

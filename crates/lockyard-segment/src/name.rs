@@ -5,13 +5,13 @@ use core::fmt::{self, Write};
 
 /// A zero-terminated text on the stack.
 pub(crate) struct Name {
-    bytes: [u8; 64],
+    bytes: [u8; 96],
     length: usize,
 }
 
 impl Name {
     pub(crate) fn new(text: fmt::Arguments<'_>) -> Self {
-        let mut name = Self { bytes: [0; 64], length: 0 };
+        let mut name = Self { bytes: [0; 96], length: 0 };
         // A text that does not fit is cut off: none is that long.
         let _ = name.write_fmt(text);
         name
@@ -38,6 +38,6 @@ mod tests {
 
     #[test]
     fn a_text_that_does_not_fit_is_cut_off() {
-        assert_eq!(Name::new(format_args!("{:>80}", 1)).as_c_str().to_bytes().len(), 63);
+        assert_eq!(Name::new(format_args!("{:>120}", 1)).as_c_str().to_bytes().len(), 95);
     }
 }

@@ -342,5 +342,10 @@ mod tests {
             assert_eq!(Image::named(image.name().as_c_str().to_bytes()), Some(image));
         }
         assert_eq!(Image::named(b"lockyard.7.x").or(Image::named(b"other.7")), None);
+        // The longest path that is opened.
+        let image = Image { process: u32::MAX, before: u64::MAX };
+        let name = image.name();
+        let path = format!("/proc/{}/root/dev/shm/{}", u32::MAX, name.as_c_str().to_str().unwrap());
+        assert_eq!(Name::new(format_args!("{path}")).as_c_str().to_bytes(), path.as_bytes());
     }
 }

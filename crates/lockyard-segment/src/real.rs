@@ -54,5 +54,7 @@ pub(crate) fn real_pages(place: *mut u8, pages: usize) -> Result<(), Errno> {
 /// full.
 pub(crate) fn populate(page: *mut u8, pages: usize) -> Result<(), Errno> {
     // SAFETY: asks for nothing but that a write would do; where there is no mapping it is refused.
-    unsafe { madvise(page.cast(), pages * PAGE, Advice::LinuxPopulateWrite) }
+    let made = unsafe { madvise(page.cast(), pages * PAGE, Advice::LinuxPopulateWrite) };
+    // So the kernel calls what a write would have met with SIGBUS.
+    made.map_err(|error| if error == Errno::FAULT { Errno::NOSPC } else { error })
 }

@@ -27,8 +27,10 @@
 //!
 //! | lock | seen |
 //! |---|---|
-//! | `Mutex`, `FairMutex`, `ReentrantMutex`, `RtMutex`, `TreeRtMutex` | acquisitions, waits, holds, tries |
-//! | `RwSem`, `RwLock`, `RecursiveRwLock`, `ReadMostly`, `PerCpuRwSem` | the same, readers and writers apart |
+//! | `Mutex`, `FairMutex`, `ReentrantMutex` | acquisitions, waits, holds, tries |
+//! | `RtMutex`, `TreeRtMutex` | the same |
+//! | `RwSem`, `RwLock`, `RecursiveRwLock` | the same, readers and writers apart |
+//! | `ReadMostly`, `PerCpuRwSem` | the same |
 //! | the spinlocks, `QRwLock` | the same without holds: a guard may go to another thread |
 //! | `Condvar`, `RtCondvar` | the mutex is given up, and waited for afterwards |
 //! | `Semaphore`, `LockRef` | events alone |

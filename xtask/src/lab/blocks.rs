@@ -111,7 +111,7 @@ fn predictions(record: &Record, path: &Path) -> Outcome<String> {
         ("again", "the recorded case again"),
         ("threads", "more threads than were recorded"),
         ("cpus", "recorded on one CPU, asked for two"),
-        ("locks", "Lockyard's locks in place of the C library's"),
+        ("locks", "Lockyard's locks, not the C library's"),
         ("shards", "one lock split in sixteen"),
     ];
     let mut out = wrapped(&format!(
