@@ -12,8 +12,8 @@
 //! | bit | set by | when | then |
 //! |---|---|---|---|
 //! | 0–8 | the call that initialises, or else takes first | a segment is open | [`Class::kept`] |
-//! | `SETTLED` | a thread that takes it, or gives it back | the place holds locks | fast paths apply |
-//! | `WRAPPED` | the same, with `SETTLED` | others pass it on there | calls look at the frames above |
+//! | `SETTLED` | a thread that takes it or gives it back | the place holds locks | fast paths |
+//! | `WRAPPED` | the same, with `SETTLED` | others pass it on there | calls look at frames above |
 //!
 //! **Cost.** Without a segment: nothing on the fast paths, which ask nobody whether one is open:
 //! while one is, they do not apply ([`Block::fast`](crate::thread::Block::fast) and
