@@ -7,7 +7,7 @@
 #![no_main]
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
@@ -29,6 +29,8 @@ fn segment() -> &'static (File, Vec<u8>) {
         header.extend(VERSION.to_le_bytes());
         header.extend(process.to_le_bytes());
         header.extend(began.to_le_bytes());
+        let namespace = std::fs::metadata("/proc/self/ns/pid").expect("/proc").ino();
+        header.extend(namespace.to_le_bytes());
         (file, header)
     })
 }
@@ -41,8 +43,8 @@ fuzz_target!(|input: &[u8]| {
     while let [a, b, c, length, rest @ ..] = input {
         let offset = u64::from_le_bytes([*a, *b, *c, 0, 0, 0, 0, 0]);
         let (bytes, after) = rest.split_at(rest.len().min(usize::from(*length)));
-        // The process and its beginning stay: another process's are none of this one's.
-        if offset >= 24 && offset as usize + bytes.len() <= LENGTH {
+        // The process, its beginning and its namespace stay: others are none of this one's.
+        if offset >= 32 && offset as usize + bytes.len() <= LENGTH {
             file.write_all_at(bytes, offset).expect("room");
         }
         input = after;

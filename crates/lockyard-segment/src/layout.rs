@@ -116,7 +116,7 @@ pub struct Header {
     pub ended_ns: AtomicU64,
     /// When the segment was opened, likewise.
     pub opened_ns: AtomicU64,
-    /// Where the stack of the program begins (field 28 of its `stat`), or 0.
+    /// Where the stack and the code of the program begin: see `program`; or 0.
     pub stack: AtomicU64,
     /// Events that have names.
     pub events: AtomicU32,

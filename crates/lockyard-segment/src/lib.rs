@@ -118,6 +118,7 @@ pub mod sample;
 mod search;
 mod session;
 mod site;
+mod stack;
 pub mod tape;
 mod text;
 pub mod told;

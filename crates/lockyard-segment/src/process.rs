@@ -10,7 +10,7 @@ use lockyard::platform::linux::file::File;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, CWD, OFlags, RawDir, Uid, chownat, fstat, stat, unlinkat};
 use rustix::io::{Errno, pread};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Pid, Resource, getrlimit, test_kill_process};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, SecureComputingMode, capabilities, capabilities_secure_bits,
     secure_computing_mode,
@@ -269,9 +269,10 @@ pub(crate) fn remove(name: &Name) {
     let _ = unlinkat(CWD, path(FOLDER, name).as_c_str(), AtFlags::empty());
 }
 
-/// Whether `process` (0: nobody) is there.
+/// Whether `process` (0: nobody) is there, as far as this namespace knows. It takes no file: there
+/// may be none left to have.
 pub(crate) fn alive(process: u32) -> bool {
-    process != 0 && began(process).is_some()
+    Pid::from_raw(process as i32).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Whether a file may have so many bytes. Beyond its limit the kernel would end the process.

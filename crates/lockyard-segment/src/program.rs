@@ -14,7 +14,8 @@ use crate::name::Name;
 pub struct Program {
     /// When its process began, in ticks since boot.
     pub began: u64,
-    /// Where its stack begins: elsewhere after exec. 0: not for the caller to know.
+    /// Where its stack and its code begin, in one number: elsewhere after exec. 0: not for the
+    /// caller to know.
     pub stack: u64,
     /// How many threads it has.
     pub threads: u32,
@@ -44,7 +45,10 @@ impl Program {
         let mut fields = text[after..].split(|byte| *byte == b' ').filter(|field| !field.is_empty());
         let ended = matches!(fields.next()?, b"Z" | b"X");
         let mut number = |skip: usize| core::str::from_utf8(fields.nth(skip)?).ok()?.parse::<u64>().ok();
-        let (threads, began, stack) = (number(16)? as u32, number(1)?, number(5)?);
+        let (threads, began) = (number(16)? as u32, number(1)?);
+        let (code, end_of_code, stack) = (number(3)?, number(0)?, number(0)?);
+        // Where addresses are no random ones, stacks of one length begin alike.
+        let stack = if stack == 0 { 0 } else { stack ^ code.rotate_left(16) ^ end_of_code.rotate_left(32) };
         // The first thread may end before the others.
         (!ended || threads > 1).then_some(Self { began, stack, threads })
     }
@@ -55,7 +59,7 @@ impl Program {
 pub struct Maker {
     /// When it made that, in ticks since boot.
     pub at: u64,
-    /// Where its stack begins; 0: unknown.
+    /// As [`Program::stack`].
     pub stack: u64,
 }
 

@@ -89,8 +89,13 @@ impl Reader {
         let owned = owner.is_none_or(|owner| owner == found.st_uid) || found.st_uid == 0;
         let whole = found.st_size as usize == LENGTH;
         let identity = process::identity(&file).ok_or(Refusal::Foreign(process))?;
-        let now = process::began(process);
-        if !owned || identity.process != own_name || running && now.is_some_and(|began| began > identity.made) {
+        // Numbers of another namespace of processes mean others here, unless they were translated.
+        let is_elsewhere = identity.namespace != process::namespace() && own_name == process;
+        let now = process::began(process).filter(|_| !is_elsewhere);
+        if !owned
+            || identity.process != own_name
+            || running && (is_elsewhere || now.is_some_and(|began| began > identity.made))
+        {
             return Err(Refusal::Foreign(process));
         }
         if running && now.is_none() {
@@ -132,13 +137,22 @@ impl Reader {
     pub fn is_before_exec(&self) -> bool {
         let own = self.maker();
         let is_another = |now: Program| own.is_in(&now) && !own.is(&now);
-        self.image.before != 0 || Program::of(self.image.process).is_some_and(is_another)
+        self.image.before != 0 || self.now().is_some_and(is_another)
+    }
+
+    /// What its process runs now. `None`: nothing, or not to be known: its number is one of another
+    /// namespace.
+    fn now(&self) -> Option<Program> {
+        let header = &self.shared().header;
+        let is_elsewhere = header.namespace.load(Relaxed) != process::namespace();
+        let is_its_own = header.process.load(Relaxed) == self.image.process;
+        Program::of(self.image.process).filter(|_| !(is_elsewhere && is_its_own))
     }
 
     /// Whether the program has ended, with its process or before exec.
     pub fn ended(&self) -> bool {
         self.memory.refresh_header();
-        let runs = || Program::of(self.image.process).is_some_and(|now| self.maker().is(&now));
+        let runs = || self.now().is_some_and(|now| self.maker().is(&now));
         self.shared().header.ended.load(Acquire) != 0 || !runs()
     }
 

@@ -59,6 +59,7 @@ pub(crate) fn ask_ahead() {
         PROGRAM.set(&path[..length]);
     }
     FIND.store(find, Release);
+    crate::stack::ask_ahead();
 }
 
 /// What the C library says of the object in which `address` is: `struct dl_find_object`, of which

@@ -125,7 +125,9 @@ mod tables {
 
     /// Where the function begins from which a call, which is under way, returns to `at`.
     pub(crate) fn function(at: usize) -> Option<usize> {
-        Some(entry(at.checked_sub(1)?)?.0)
+        let pc = at.checked_sub(1)?;
+        let (begin, entry) = entry(pc)?;
+        own(entry, (pc - begin) as u64).map(|_| begin)
     }
 
     /// How to leave the frame of the function from which a call, which is under way, returns to
@@ -207,16 +209,26 @@ mod tables {
         returns: i64,
     }
 
-    fn read(entry: usize, offset: u64) -> Option<Step> {
+    /// What `entry`, which is of a function with the place `offset`, has in common with others, and
+    /// its instructions. The index has no end of functions: behind them is code without a table.
+    fn own(entry: usize, offset: u64) -> Option<(Common, Bytes)> {
         // SAFETY: entries of the index point to entries of the table, and these to the one that
         // they share with others, by the way back to it.
         let (mut own, common) = unsafe {
             let own = whole(entry)?;
             (own, common(whole(own.at.checked_sub(word(own.at) as usize)?)?)?)
         };
-        own.skip(4 + 2 * u64::from(common.address))?;
+        own.skip(4 + u64::from(common.address))?;
+        if offset >= own.number(common.address)? {
+            return None;
+        }
         let more = own.unsigned()?;
         own.skip(more)?;
+        Some((common, own))
+    }
+
+    fn read(entry: usize, offset: u64) -> Option<Step> {
+        let (common, own) = own(entry, offset)?;
         let blank = Row { register: 0, size: 0, saved: 0, returns: 0 };
         let mut first = blank;
         run(&common, common.first, u64::MAX, &mut first, blank)?;

@@ -14,7 +14,7 @@
 //! has one thread.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use lockyard::event;
 use lockyard::platform::Platform;
@@ -50,6 +50,8 @@ static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static SESSION: AtomicU32 = AtomicU32::new(0);
 /// Whether `LOCKYARD_RECORD` is set: threads are recorded from their first lock on.
 static RECORDED: AtomicU32 = AtomicU32::new(0);
+/// Whether the session was there when the segment was made.
+static IN_SIGHT: AtomicBool = AtomicBool::new(false);
 /// What [`open`] was told of the locks.
 static LOCKS: Text<128> = Text::new();
 
@@ -194,6 +196,7 @@ fn describe(shared: &Shared, me: u32) {
     header.stack.store(program::own_stack(), Relaxed);
     header.namespace.store(process::namespace_of(me), Relaxed);
     header.session.store(SESSION.load(Relaxed), Relaxed);
+    IN_SIGHT.store(process::alive(SESSION.load(Relaxed)), Relaxed);
     header.recorded.store(RECORDED.load(Relaxed), Relaxed);
     header.opened_ns.store(Linux::now(), Relaxed);
     header.locks.copy_from(&LOCKS);
@@ -217,8 +220,11 @@ pub fn close() {
         shared.header.ended_ns.store(Linux::now(), Relaxed);
         shared.header.ended.store(1, Release);
     }
-    // In a sandbox it stays: the next process removes it.
-    if !process::is_shut_in() && !process::alive(SESSION.load(Relaxed)) {
+    // In a sandbox it stays, and where the session was never in sight, in a namespace of its own:
+    // the session removes it, or the next process.
+    let session = SESSION.load(Relaxed);
+    let is_wanted = || session != 0 && (!IN_SIGHT.load(Relaxed) || process::alive(session));
+    if !process::is_shut_in() && !is_wanted() {
         process::remove(&process::file_name(me));
     }
 }

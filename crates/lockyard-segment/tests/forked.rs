@@ -93,7 +93,7 @@ fn a_child_in_a_new_namespace_of_processes_says_so() {
     let child = forked(|| {
         let right = is_right();
         // SAFETY: children of this process alone are concerned.
-        if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+        if right && unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
             return NOT_PERMITTED;
         }
         // The first has the id 1 there, as the parent of those that come after it.

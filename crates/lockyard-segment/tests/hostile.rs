@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::mem::offset_of;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use lockyard_segment::layout::{
     CallerRecord, ClassRecord, Header, LENGTH, MAGIC, Shared, THREADS_OFFSET, Tally, ThreadPage, VERSION,
@@ -34,6 +34,8 @@ fn a_segment_that_lies_is_read_without_harm() {
     put(offset_of!(Header, version), &VERSION.to_le_bytes());
     put(offset_of!(Header, process), &process.to_le_bytes());
     put(offset_of!(Header, made), &began.parse::<u64>().unwrap().to_le_bytes());
+    let namespace = std::fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    put(offset_of!(Header, namespace), &namespace.to_le_bytes());
     // Four billion events and reasons, two classes of one name, and counters at their ends in three
     // threads.
     put(offset_of!(Header, events), &[0xff; 4]);
@@ -63,6 +65,12 @@ fn a_segment_that_lies_is_read_without_harm() {
     sum.add(&sample);
     assert_eq!(sum.acquired(), sample.acquired().wrapping_mul(2));
     assert_eq!(sample.since(&sample).acquired(), 0);
+    // Of another namespace: the process that has the number here is another one.
+    put(offset_of!(Header, namespace), &(namespace + 1).to_le_bytes());
+    assert!(reader.ended() && !reader.is_before_exec());
+    assert_eq!(Reader::open(process).map(drop), Err(Refusal::Foreign(process)));
+    put(offset_of!(Header, namespace), &namespace.to_le_bytes());
+    assert!(!reader.ended() && Reader::open(process).is_ok());
     // Made before this process began: by one that had its id.
     let before = began.parse::<u64>().unwrap() - 1;
     put(offset_of!(Header, made), &before.to_le_bytes());

@@ -133,9 +133,9 @@ __attribute__((noinline)) static void *stepper(void *nothing)
 
 __attribute__((noinline)) static void *strider(void *nothing)
 {
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < 20; round++) {
         pthread_spin_lock(&cursor); // MARK strider
-        nap(5000);
+        nap(20000);
         pthread_spin_unlock(&cursor);
         nap(500);
     }
