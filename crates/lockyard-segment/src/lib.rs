@@ -106,6 +106,7 @@ mod life;
 mod memory;
 mod moved;
 mod name;
+mod opening;
 pub mod origins;
 pub mod places;
 mod process;

@@ -127,12 +127,13 @@ fn the_lock_that_holders_of_another_wait_for_is_named() {
     let parts = [
         "Locks cost this program ".to_owned(),
         format!("asked for in {}", place("visitor", "visitor")),
+        // It is named after the first place: a visitor's or the cashier's.
+        "Its holders wait meanwhile for mutex of ".to_owned(),
         format!(
-            "Its holders wait meanwhile for mutex of {} in {}",
+            " in {}, which is held from {}: look at that lock first.",
             place("visitor", "inner"),
-            place("visitor", "inner")
+            place("cashier", "cashier")
         ),
-        format!("which is held from {}: look at that lock first.", place("cashier", "cashier")),
     ];
     told("nested", &parts);
 }
