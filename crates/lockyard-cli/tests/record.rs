@@ -292,6 +292,28 @@ fn a_process_that_is_stuck_is_recorded_as_it_stands() {
     says_deadlock(&out);
 }
 
+/// Threads without a lock call meanwhile were not in the recording, nor what they held.
+#[test]
+fn a_thread_that_is_quiet_is_recorded_with_what_it_holds() {
+    let out = file("quiet");
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["run", "--"]).arg(program("recorded", "")).arg("holds").env("LOCKYARD_PRELOAD", library());
+    let mut quiet = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(quiet.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a pipe");
+    let mut command = Command::new(cargo_bin!("lockyard"));
+    command.args(["record", "--time", "10ms", "--pid", &quiet.id().to_string(), "--out"]).arg(&out);
+    let Output { status, stderr, .. } = command.output().expect("it runs");
+    drop(quiet.stdin.take());
+    quiet.wait().expect("it ends");
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    let recording = Recording::from_bytes("a", &std::fs::read(&out).expect("a file")).expect("a recording").0;
+    let summary = recording.summary();
+    let held: Vec<u64> = summary.classes.iter().map(|class| class.held_ns).collect();
+    assert_eq!((summary.threads, held), (1, vec![summary.recorded_ns]), "{}", recording.to_text());
+    std::fs::remove_file(out).expect("it is there");
+}
+
 #[test]
 fn a_program_that_outlives_a_signal_is_named() {
     for (what, signal, code) in [("wait", Signal::INT, 130), ("deaf", Signal::TERM, 143)] {

@@ -62,9 +62,10 @@ pub struct Standing {
     pub tape: usize,
     /// The kernel's name of the thread. It may have ended.
     pub thread: u32,
-    /// Whether its tape has all that it did since its last window began; else it has done nothing
-    /// since it was to begin one, or its ring was full.
+    /// Whether its tape has all that it did since its last window began.
     pub is_whole: bool,
+    /// Whether it has told nothing since it was to begin one. Neither: its ring was full.
+    pub is_quiet: bool,
     /// The lock that it waited for, since when, and whether that ends at a deadline.
     pub waits: Option<(Noted, u64, bool)>,
     /// The locks that it held, as far as noted.
@@ -117,14 +118,21 @@ impl Recorder {
         &self.reader
     }
 
-    /// The process is recorded from here on: every thread that it has, and will have. Called again
-    /// it begins new windows where a ring was full.
-    pub fn record(&mut self) {
-        if !std::mem::replace(&mut self.on, true) {
+    /// The process is recorded from here on: every thread that it has, and will have; whether it
+    /// was not before. Called again it begins new windows where a ring was full.
+    pub fn record(&mut self) -> bool {
+        let begins = !std::mem::replace(&mut self.on, true);
+        if begins {
             self.since = Linux::now();
         }
         self.reader.shared().header.recorded.store(1, Relaxed);
         self.threads().for_each(|page| tape::begin(&page.tape));
+        begins
+    }
+
+    /// The kernel's names of its threads. Some may have ended.
+    pub fn names(&self) -> impl Iterator<Item = u32> {
+        self.threads().map(|page| page.thread.load(Relaxed) as u32)
     }
 
     /// Nothing is recorded from here on: what the threads were at. None, if nothing was.
@@ -159,6 +167,7 @@ impl Recorder {
             tape: slot,
             thread: page.thread.load(Relaxed) as u32,
             is_whole: tape == state::ON,
+            is_quiet: tape == state::BEGIN,
             waits: waits.map(|wait| (noted(wait.caller, wait.lock), wait.since, wait.held_by & WITH_DEADLINE != 0)),
             holds: held.collect(),
             cpu: tape::all(shared).find(|(known, _)| *known == slot).map_or((0, 0), |(_, tape)| tape.cpu()),

@@ -57,6 +57,8 @@ struct Process {
     locks: HashMap<u64, (usize, u32)>,
     /// The window under way on each tape.
     open: HashMap<usize, Open>,
+    /// The CPU time that each thread had when recording began, ns.
+    ran: HashMap<u32, u64>,
 }
 
 /// A window under way.
@@ -84,9 +86,9 @@ impl<W: Write + Commit> Collector<W> {
         })
     }
 
-    /// Events so far.
-    pub(super) fn events(&self) -> u64 {
-        self.events
+    /// Whether no lock was seen so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.classes.is_empty()
     }
 
     /// Reads what `recorder` has.

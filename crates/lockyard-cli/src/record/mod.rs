@@ -89,9 +89,10 @@ impl Recorded {
 
     fn process(&self, process: u32) -> Result<u8, Failure> {
         let mut recorder = Recorder::open(process).map_err(|refusal| Failure::usage(format!("--pid: {refusal}")))?;
-        recorder.record();
         let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
         let mut recording = self.begin(name.trim())?;
+        recorder.record();
+        recording.collector.begin(&recorder);
         recording.recorders.push(recorder);
         let end = Instant::now() + self.time.unwrap_or(Duration::from_secs(10));
         let mut looked = Instant::now();
@@ -108,7 +109,7 @@ impl Recorded {
         }
         let known = Known::of_running(process, f64::INFINITY);
         recording.stop();
-        if recording.collector.events() == 0 {
+        if recording.collector.is_empty() {
             let sample = recording.recorders[0].reader().sample();
             if unseen::is_unseen(Some(&sample)) {
                 return Err(unseen_process(&sample, &known));
@@ -169,7 +170,7 @@ impl Recorded {
         if recording_on {
             recording.stop();
         }
-        let seen = recording.collector.events() > 0;
+        let seen = !recording.collector.is_empty();
         let sample = recording.recorders.first().map(|recorder| recorder.reader().sample());
         // By the names that they have now: exec changes that of the program before.
         let readers = Reader::of_session(session);
@@ -258,7 +259,11 @@ impl Recording {
         let on = !windows || stretch < WINDOW.as_nanos();
         for recorder in &mut self.recorders {
             self.collector.read(recorder);
-            if on { recorder.record() } else { rest(&mut self.collector, recorder, &self.alive) }
+            if !on {
+                rest(&mut self.collector, recorder, &self.alive);
+            } else if recorder.record() {
+                self.collector.begin(recorder);
+            }
         }
     }
 

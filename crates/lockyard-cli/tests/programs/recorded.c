@@ -89,7 +89,9 @@ int main(int count, char **words) {
     }
     if (strcmp(what, "deaf") == 0)
         signal(SIGTERM, SIG_IGN);
-    if (strcmp(what, "wait") == 0 || strcmp(what, "deaf") == 0) {
+    if (strcmp(what, "holds") == 0)
+        pthread_mutex_lock(&hot);
+    if (strcmp(what, "wait") == 0 || strcmp(what, "deaf") == 0 || strcmp(what, "holds") == 0) {
         puts("ready");
         fflush(stdout);
         getchar();

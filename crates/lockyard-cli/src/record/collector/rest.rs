@@ -6,7 +6,7 @@
 //! | waits, by its own note | lasts until then, and tells for what |
 //! | holds what its events say, by its notes | lasts until then |
 //! | is there, and its CPU time is known | lasts until then, and tells for how long it slept |
-//! | has waited since before its window was to begin | is what its notes say |
+//! | has told nothing since its window was to begin | is what its notes and its CPU time say |
 //! | has ended, or its ring was full | ends with its last event |
 
 use std::collections::BTreeMap;
@@ -22,6 +22,13 @@ use crate::output::Commit;
 use crate::proc;
 
 impl<W: Write + Commit> Collector<W> {
+    /// Notes for how long the threads of the process of `recorder`, which begins to record, have
+    /// run: of those that stay quiet nothing else will tell.
+    pub(in crate::record) fn begin(&mut self, recorder: &Recorder) {
+        let ran = |thread| Some((thread, proc::cpu_time_of_thread(recorder.process(), thread)?));
+        self.processes.entry(recorder.key()).or_default().ran = recorder.names().filter_map(ran).collect();
+    }
+
     /// Ends the windows under way of the process of `recorder`, which has paused at `at`. What
     /// comes after is not of them.
     pub(in crate::record) fn close(&mut self, recorder: &Recorder, at: u64, threads: &[Standing]) {
@@ -83,19 +90,30 @@ impl<W: Write + Commit> Collector<W> {
         open.window.end = Some(at);
     }
 
-    /// A thread that has done nothing since it was to be recorded: it waits for a lock, or is as
-    /// good as none.
+    /// A thread that has told nothing since it was to be recorded: it waits for a lock, or does
+    /// something else, perhaps with locks that it took before.
     fn stood(&mut self, process: &mut Process, recorder: &Recorder, (at, thread): (u64, &Standing)) -> io::Result<()> {
-        let Some((noted, since, has_deadline)) = thread.waits else { return Ok(()) };
-        let begin = since.max(recorder.since()).min(at);
+        let begin = thread.waits.map_or(0, |(_, since, _)| since).max(recorder.since()).min(at);
+        let waits = thread.waits.map(|(noted, ..)| noted);
         let mut window = Window { thread: thread.thread, begin, end: Some(at), events: Vec::new() };
-        for one in thread.holds.iter().chain([&noted]) {
+        let ran = || {
+            let before = process.ran.get(&thread.thread).filter(|_| thread.is_quiet)?;
+            Some(proc::cpu_time_of_thread(recorder.process(), thread.thread)?.saturating_sub(*before))
+        };
+        let what = match thread.waits {
+            Some((noted, _, has_deadline)) => What::Pending { firm: is_firm(recorder, noted, has_deadline) },
+            None => match ran() {
+                Some(ran) => What::Off((at - begin).saturating_sub(ran)),
+                // It has ended, or its ring was full.
+                None => return Ok(()),
+            },
+        };
+        for one in thread.holds.iter().chain(&waits) {
             let mode = if one.is_shared { Mode::Read } else { Mode::Write };
             let lock = self.lock(process, one.lock, one.class, &|class| recorder.class(class))?;
             window.events.push(recording::Event { at: begin, what: What::Request(mode), lock });
         }
-        let lock = window.events.last().map_or(0, |event| event.lock);
-        let what = What::Pending { firm: is_firm(recorder, noted, has_deadline) };
+        let lock = window.events.last().filter(|_| waits.is_some()).map_or(0, |event| event.lock);
         window.events.push(recording::Event { at, what, lock });
         self.put(&window)
     }
