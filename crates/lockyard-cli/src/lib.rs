@@ -163,7 +163,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Sweep(args) => sweep(&args),
         Command::Predict(args) => foretell(&PredictOptions::check(&args)?),
         Command::Record(args) => Recorded::check(&args)?.run(),
-        Command::Report(args) => print(&recordings::report(&args, styled())?),
+        Command::Report(args) => show(&recordings::report(&args, styled())?),
         Command::Model(args) => print(&recordings::model(&args)?),
         Command::Script(args) => print(&recordings::script(&args)?),
         Command::Import(args) => print(&recordings::import(&args)?),
@@ -173,7 +173,7 @@ fn carry_out(cli: Cli) -> Result<u8, Failure> {
         Command::Top(args) => Top::check(&args)?.run(),
         Command::Hq(args) => hq(&HqOptions::check(&args, candidates())?),
         Command::Torture(args) => torture::run(&TortureOptions::check(&args)?),
-        Command::List(args) => print(&list::render(candidates(), &args)?),
+        Command::List(args) => print(&list::render(candidates(), &args, terminal::width(io::stdout()))?),
         Command::Completions { shell } => print(&completions::script(shell, Cli::command(), candidates())),
         Command::Man { command } => {
             let mut page = Vec::new();
@@ -187,7 +187,7 @@ fn compare(options: &CompareOptions) -> Result<u8, Failure> {
     let look = Look { styled: styled(), full_titles: false, events: true };
     let machine = facts();
     if !options.json {
-        print(&format!("{}\n", report::table::machine(&machine.lines(), look)))?;
+        show(&format!("{}\n", report::table::machine(&machine.lines(), look)))?;
     }
     let started = clock::now_utc();
     interrupt::listen()?;
@@ -198,13 +198,13 @@ fn compare(options: &CompareOptions) -> Result<u8, Failure> {
     if options.json {
         print(&report::json::document(&results)?)?;
     } else {
-        print(&report::table::render(&results, look))?;
-        print(&format!("\n{}\n", report::summary::summary(&results, look)))?;
+        show(&report::table::render(&results, look))?;
+        show(&format!("\n{}\n", report::summary::summary(&results, look)))?;
     }
     if options.sim && !results.interrupted {
         let (outcomes, _) = simulate::run(simulate::sample(options.seed));
         let title = look.bold("The same locks on a machine you may not have, simulated (lockyard sim --help)");
-        print(&format!("{title}\n{}", simulate::table::tables(&outcomes, look, false)))?;
+        show(&format!("{title}\n{}", simulate::table::tables(&outcomes, look, false)))?;
     }
     page?;
     if let Some(target) = options.html.as_ref().filter(|_| !options.json) {
@@ -233,7 +233,7 @@ fn bench(options: &BenchOptions) -> Result<u8, Failure> {
         let text = formatted(&results, *format, Look { styled: false, ..look })?;
         target.write(&text)
     });
-    print(&formatted(&results, options.format, look)?)?;
+    put(options.format, &formatted(&results, options.format, look)?)?;
     written?;
     finish(&results)
 }
@@ -271,7 +271,7 @@ fn sweep(args: &PlanArgs) -> Result<u8, Failure> {
             sweep::run(options)
         }
         Some(PlanCommand::Status(args)) => {
-            print(&sweep::status::status(args, Look { styled: styled(), full_titles: false, events: false })?)
+            show(&sweep::status::status(args, Look { styled: styled(), full_titles: false, events: false })?)
         }
         Some(PlanCommand::Merge(args)) => sweep::merge::merge(args),
     }
@@ -285,8 +285,12 @@ fn shown(
     text: impl Fn(Format, Look) -> Result<String, Failure>,
 ) -> Result<(), Failure> {
     let written = out.map_or(Ok(()), |(target, format)| target.write(&text(*format, Look { styled: false, ..look })?));
-    print(&text(format, look)?)?;
+    put(format, &text(format, look)?)?;
     written
+}
+
+fn put(format: Format, text: &str) -> Result<u8, Failure> {
+    if format == Format::Tables { show(text) } else { print(text) }
 }
 
 fn trace(options: TraceOptions) -> Result<u8, Failure> {
@@ -330,10 +334,10 @@ fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
     // Files first, as above.
     let page = options.html.as_ref().map_or(Ok(()), |target| target.write(&report::figures_html::page(&done)));
     let look = Look { styled: styled(), full_titles: false, events: false };
-    print(&match options.json {
-        true => options.document(&done)?,
-        false => report::figures_table::render(&done, look),
-    })?;
+    match options.json {
+        true => print(&options.document(&done)?)?,
+        false => show(&report::figures_table::render(&done, look))?,
+    };
     page?;
     if let Some(target) = options.html.as_ref().filter(|_| !options.json) {
         print(&format!("wrote {}\n", target.path().display()))?;
@@ -349,7 +353,7 @@ fn reproduce(options: &ReproduceOptions) -> Result<u8, Failure> {
 fn hq(options: &HqOptions) -> Result<u8, Failure> {
     let found = hq::run(options, facts())?;
     let look = Look { styled: styled(), full_titles: true, events: true };
-    print(&if options.json { report::json::pretty(&found)? } else { report::hq::render(&found, look) })
+    if options.json { print(&report::json::pretty(&found)?) } else { show(&report::hq::render(&found, look)) }
 }
 
 fn formatted(results: &Results, format: Format, look: Look) -> Result<String, Failure> {
@@ -384,6 +388,11 @@ fn facts() -> MachineFacts {
 fn styled() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Prints what is for people: its lines fit the terminal.
+fn show(text: &str) -> Result<u8, Failure> {
+    print(&terminal::fit(text, terminal::width(io::stdout())))
 }
 
 /// Prints to stdout; a reader that has gone away is not an error to speak of.

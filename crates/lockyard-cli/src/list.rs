@@ -11,6 +11,7 @@ use crate::events;
 use crate::failure::Failure;
 use crate::selection;
 use crate::simulate::machines;
+use crate::terminal;
 
 /// What can be listed: the head, the listing, and what its columns are called.
 const SECTIONS: [(&str, Listing, &[&str]); 7] = [
@@ -23,11 +24,11 @@ const SECTIONS: [(&str, Listing, &[&str]); 7] = [
     ("Figures", Listing::Figures, &["figure", "kind", "machines", "about"]),
 ];
 
-/// The listing asked for; all of them without one.
+/// The listing asked for, or all of them, for a terminal of `width` columns.
 ///
 /// # Errors
 /// The text to find is nowhere.
-pub(crate) fn render(all: &'static [Candidate], args: &ListArgs) -> Result<String, Failure> {
+pub(crate) fn render(all: &'static [Candidate], args: &ListArgs, width: Option<usize>) -> Result<String, Failure> {
     let ListArgs { what, find, json } = args;
     if *what == Some(Listing::This) {
         return match (find, json) {
@@ -48,9 +49,10 @@ pub(crate) fn render(all: &'static [Candidate], args: &ListArgs) -> Result<Strin
         match json {
             true => sections.push(rows.iter().map(|row| object(names, row)).collect()),
             false if rows.is_empty() && find.is_some() => {}
-            false if what.is_some() => sections.push(columns(&rows)),
+            false if what.is_some() => sections.push(columns(&rows, width)),
             false => {
-                let indented: String = columns(&rows).lines().map(|line| format!("  {line}\n")).collect();
+                let width = width.map(|width| width.saturating_sub(2));
+                let indented: String = columns(&rows, width).lines().map(|line| format!("  {line}\n")).collect();
                 sections.push(format!("{head}\n{indented}"));
             }
         }
@@ -118,12 +120,19 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// Columns as wide as their widest entry; nothing behind the last one.
-fn columns(rows: &[Vec<String>]) -> String {
+/// The last column is at least so wide.
+const LEAST: usize = 24;
+
+/// Columns as wide as their widest entry; nothing behind the last one, which goes on below itself
+/// where it is too long for `width`.
+fn columns(rows: &[Vec<String>], width: Option<usize>) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..count)
         .map(|column| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0))
         .collect();
+    // Where the others leave too little room, the last one goes on near the beginning.
+    let before = widths.iter().rev().skip(1).map(|width| width + 2).sum::<usize>();
+    let indent = if width.is_some_and(|width| before + LEAST > width) { 4 } else { before };
     let mut out = String::new();
     for row in rows {
         let mut line = String::new();
@@ -131,7 +140,11 @@ fn columns(rows: &[Vec<String>]) -> String {
             // Writing to a string cannot fail.
             let _ = write!(line, "{cell:<width$}  ");
         }
-        out.push_str(line.trim_end());
+        let line = line.trim_end();
+        match width {
+            Some(width) => out.push_str(&terminal::wrapped(line, width, indent)),
+            None => out.push_str(line),
+        }
         out.push('\n');
     }
     out
@@ -144,7 +157,7 @@ mod tests {
 
     fn list(what: Option<Listing>, find: Option<&str>, json: bool) -> Result<String, String> {
         let args = ListArgs { what, find: find.map(str::to_owned), json };
-        render(candidates(), &args).map_err(|failure| failure.to_string())
+        render(candidates(), &args, None).map_err(|failure| failure.to_string())
     }
 
     #[test]

@@ -242,7 +242,8 @@ impl Observation {
                     (None, false) => terminal::width(io::stdout()),
                     (None, true) => terminal::width(io::stderr()),
                 };
-                observed::render(&teller.what, &facts, look, Extent { wide, events, width })
+                let text = observed::render(&teller.what, &facts, look, Extent { wide, events, width });
+                terminal::fit(&text, width.filter(|_| !wide)).into_owned()
             }
             Form::Json => json::line(&observed_json::document(&teller.what, &facts))?,
             Form::OpenMetrics => openmetrics::render(sample, |class| facts.label(class)),

@@ -1,5 +1,6 @@
 //! The terminal: how wide it is, and a screen of one's own on it.
 
+use std::borrow::Cow;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
@@ -8,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::terminal::disable_raw_mode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use textwrap::core::display_width;
+use textwrap::{Options, WordSplitter, WrapAlgorithm};
 
 /// The columns of the terminal behind `out`; `None`: it is none, and nothing needs to fit.
 /// `COLUMNS` of the environment comes first.
@@ -15,6 +18,29 @@ pub(crate) fn width(out: impl AsFd) -> Option<usize> {
     let set = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let asked = || rustix::termios::tcgetwinsize(out).ok().map(|size| usize::from(size.ws_col));
     set.or_else(asked).filter(|columns| *columns > 0)
+}
+
+/// `text` with lines of at most `width` columns: what is too long goes on below, further in.
+pub(crate) fn fit(text: &str, width: Option<usize>) -> Cow<'_, str> {
+    let Some(width) = width.filter(|width| text.lines().any(|line| display_width(line) > *width)) else {
+        return text.into();
+    };
+    let fold = |line: &str| {
+        let indent = match line.len() - line.trim_start().len() {
+            0 => 0,
+            indent => indent + 2,
+        };
+        format!("{}\n", wrapped(line, width, indent))
+    };
+    text.lines().map(fold).collect::<String>().into()
+}
+
+/// A line, and what goes on below it after `indent` columns. Words stay whole.
+pub(crate) fn wrapped(line: &str, width: usize, indent: usize) -> String {
+    let indent = " ".repeat(indent);
+    let options = Options::new(width).subsequent_indent(&indent).break_words(false);
+    let options = options.word_splitter(WordSplitter::NoHyphenation).wrap_algorithm(WrapAlgorithm::FirstFit);
+    textwrap::wrap(line, options).join("\n")
 }
 
 /// Whether the terminal shows a screen of ours, and not what it showed before.
@@ -68,4 +94,18 @@ fn state_of(file: impl AsFd, wanted: PollFlags) -> PollFlags {
     // A failure is as if nothing was so.
     let _ = poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     files[0].revents()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_go_on_further_in_and_tables_stay() {
+        let table = "  a      b\n───────────\n  1      2\n";
+        assert_eq!(fit(table, Some(11)), table);
+        assert_eq!(fit("hq-spinlock of some", None), "hq-spinlock of some");
+        assert_eq!(fit("  hq-spinlock of some\n\nx\n", Some(14)), "  hq-spinlock\n    of some\n\nx\n");
+        assert_eq!(fit("\u{1b}[1mbold or not\u{1b}[0m\n", Some(11)), "\u{1b}[1mbold or not\u{1b}[0m\n");
+    }
 }

@@ -143,7 +143,11 @@ impl Versus {
             metric: self.metric.is_some(),
             others: neighbours.share(),
         };
-        crate::print(&if self.json { compared.json()? } else { compared.table(look) })?;
+        if self.json {
+            crate::print(&compared.json()?)?
+        } else {
+            crate::show(&compared.table(look))?
+        };
         Ok(if interrupt::asked() { INTERRUPTED } else { 0 })
     }
 

@@ -11,6 +11,7 @@ use super::numbers;
 use super::verdict;
 use super::waiting;
 use crate::events;
+use crate::terminal;
 
 /// Lock classes shown to people.
 const MOST_CLASSES: usize = 10;
@@ -172,14 +173,13 @@ fn classes(facts: &Facts<'_>, look: Look, extent: Extent) -> String {
     }
     let detailed = if extent.wide { shown.len() } else { MOST_DETAILED };
     shown.iter().take(detailed).for_each(|class| out.push_str(&callers(facts, class)));
-    let _ = writeln!(
-        out,
-        "{}",
-        look.dim("  Sorted by time lost: waiting, spinning included. The longest hold is of a sample, and of those that\n  had others wait: of these what came before the first of the others is left out, as a rule.")
-    );
+    let note = terminal::wrapped(NOTE, extent.width.map_or(100, |width| width.min(100)), 2);
+    let _ = writeln!(out, "{}", look.dim(&note));
     let tree = waiting::tree(facts);
     out + if tree.is_empty() { waiting_by_class(facts) } else { tree }.as_str()
 }
+
+const NOTE: &str = "  Sorted by time lost: waiting, spinning included. The longest hold is of a sample, and of those that had others wait: of these what came before the first of the others is left out, as a rule.";
 
 /// The columns that there is room for: those that matter least go first.
 fn fitting(facts: &Facts<'_>, shown: &[&ClassSample], labels: &[String], extent: Extent) -> Vec<Column> {
