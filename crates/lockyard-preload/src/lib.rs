@@ -52,6 +52,8 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use lockyard::platform::linux::threads;
+
 pub mod c11;
 pub mod cancel;
 pub mod condvar;
@@ -81,6 +83,7 @@ mod watch;
 static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
         fork::register(on_fork);
+        threads::when_left(on_leave);
         rank::learn();
         user::look_up();
         publish();
@@ -89,15 +92,19 @@ static ON_LOAD: extern "C" fn() = {
     on_load
 };
 
-/// Runs in the child of a fork. The parent's segment is unmapped last: a signal handler may take
-/// locks in between, with the page of it that the thread's block has kept.
+/// Runs in the child of a fork.
 extern "C" fn on_fork() {
     fork::begin_generation();
-    let parents = lockyard_segment::after_fork_in_child();
+    lockyard_segment::after_fork_in_child();
     thread::block().rename();
     rank::renew();
     cancel::forget();
-    drop(parents);
+}
+
+/// Runs in a thread that ends, when its record is about to be another's.
+fn on_leave() {
+    thread::block().leave();
+    lockyard_segment::left();
 }
 
 /// Makes lock events and the counts of `counters` readable from other processes, if `LOCKYARD_STAT`

@@ -215,6 +215,15 @@ impl Block {
         identity
     }
 
+    /// The thread's record is about to be another's, of the same name. Destructors that run later
+    /// take locks as threads without a record do; what the thread holds is its own by `identity`.
+    pub(crate) fn leave(&self) {
+        self.fast.set(0);
+        self.name.set(0);
+        self.page.set(core::ptr::null());
+        self.lessons.clear();
+    }
+
     /// In a child process: the kernel has another name for the thread, and it counts elsewhere.
     pub(crate) fn rename(&self) {
         self.page.set(core::ptr::null());

@@ -132,7 +132,6 @@ pub mod writer;
 pub use callers::Caller;
 pub use classes::Class;
 pub use fallbacks::{CHOSEN, Fallback};
-pub use forked::Parents;
 pub use frames::Call;
 pub use holds::{acquired_plainly, released_plainly};
 pub use lesson::Lessons;
@@ -149,4 +148,4 @@ pub use told::{
     releasing_on,
 };
 pub use untold::Refused;
-pub use writer::{after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};
+pub use writer::{after_fork_in_child, close, fell_back, give_to, left, open, quit, watched, withdraw};

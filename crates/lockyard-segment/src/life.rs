@@ -3,6 +3,8 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use lockyard::platform::linux::threads;
+
 use crate::untold::Refused;
 use crate::writer;
 
@@ -41,6 +43,7 @@ pub fn open_for_life(locks: &[u8]) -> Result<(), Refused> {
             libc::pthread_atfork(None, None, Some(in_child));
             libc::atexit(at_exit);
         }
+        threads::when_left(writer::left);
     }
     Ok(())
 }

@@ -305,11 +305,23 @@ pub(crate) fn is_shut_in() -> bool {
     !WAS_FILTERED.load(Relaxed) && is_filtered()
 }
 
+/// Makes a system call that may be refused. The caller's errno stays.
+pub(crate) fn quietly(call: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: always answers for the calling thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: the thread's own word.
+    let before = unsafe { *errno };
+    let result = call();
+    // SAFETY: as above.
+    unsafe { *errno = before };
+    result
+}
+
 /// The calling thread's name, as the kernel has it.
 pub(crate) fn name_of_caller(name: &Text<16>) {
     let mut bytes = [0u8; 16];
     // SAFETY: room for a name.
-    if unsafe { libc::prctl(libc::PR_GET_NAME, bytes.as_mut_ptr()) } == 0 {
+    if quietly(|| unsafe { libc::prctl(libc::PR_GET_NAME, bytes.as_mut_ptr()) }) == 0 {
         name.set(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
     }
 }

@@ -15,6 +15,7 @@ use rustix::fs::{CWD, OFlags, readlinkat_raw};
 use rustix::io::read;
 
 use crate::layout::Text;
+use crate::process;
 
 /// A file, and a place in it as `addr2line -e FILE` counts.
 pub(crate) struct Site {
@@ -115,12 +116,15 @@ pub(crate) fn tables(address: usize) -> Option<usize> {
     found(address).map(|found| found.tables.addr()).filter(|tables| *tables != 0)
 }
 
-/// What `address`, in this process's code, is. `None`: code without a file.
+/// What `address`, in this process's code, is. `None`: code without a file, or in a sandbox not to
+/// be known.
 pub(crate) fn locate(address: usize) -> Option<Site> {
-    known(address).or_else(|| mapped(address))
+    known(address).or_else(|| if process::is_shut_in() { None } else { mapped(address) })
 }
 
-/// The same, by the kernel.
+/// The same, by the kernel. Apart, since it takes much of a stack.
+#[cold]
+#[inline(never)]
 fn mapped(address: usize) -> Option<Site> {
     const MAPS: &CStr = c"/proc/thread-self/maps";
     let maps = File::open(MAPS, OFlags::RDONLY).ok()?;

@@ -45,6 +45,7 @@ use crate::callers::Caller;
 use crate::classes::Class;
 use crate::layout::state::{BEGIN, FULL, NONE, OFF, ON};
 use crate::layout::{Busy, PAGE, Shared, TAPE, TAPES, TAPES_OFFSET, THREADS_OFFSET, Tape, ThreadPage};
+use crate::process::quietly;
 use crate::writer;
 
 /// After so long without an event the thread's CPU clock is read.
@@ -244,17 +245,6 @@ fn sleeps() -> u64 {
     quietly(|| unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) });
     // SAFETY: as above.
     unsafe { usage.assume_init() }.ru_nvcsw as u64
-}
-
-/// Makes a system call that may be refused. The caller's errno stays.
-fn quietly(call: impl FnOnce() -> i32) {
-    // SAFETY: always answers for the calling thread.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the thread's own word.
-    let before = unsafe { *errno };
-    let _ = call();
-    // SAFETY: as above.
-    unsafe { *errno = before };
 }
 
 impl Busy {

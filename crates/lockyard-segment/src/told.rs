@@ -328,9 +328,10 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
             writer::page_of_thread(thread).or_else(|| search::of_thread(thread)).map(|page| mark(page, lock));
             thread
         }
-        // The record of a thread that has ended without a release may be the caller's by now.
+        // The record of a thread that has ended without a release may be another's by now, which has
+        // noted nothing of the lock.
         Holder::Record(slot) => writer::known_page(slot)
-            .filter(|holder| mark(holder, lock) || !page.is_some_and(|page| core::ptr::eq(page, *holder)))
+            .filter(|holder| mark(holder, lock))
             .map_or(0, |holder| holder.thread.load(Relaxed) as u32),
         Holder::Readers => search::readers(lock),
     };

@@ -10,8 +10,8 @@
 //! | set | true | open |
 //! | null | true | a child after fork: opens when it first takes a lock |
 //!
-//! The mapping is never removed while a thread could be in it: only by a child after `fork`, which
-//! has one thread.
+//! The mapping is never removed while a thread could be in it: its place stays that, in children of
+//! a fork too.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -22,11 +22,11 @@ use lockyard::platform::linux::Linux;
 use lockyard::platform::linux::threads::{self, EventWords};
 use rustix::fs::{OFlags, ftruncate};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::classes::{self, Class};
 use crate::fallbacks::{self, Fallback};
-use crate::forked::{self, Parents};
+use crate::forked;
 use crate::layout::{
     CLASSES, ClassRecord, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION,
 };
@@ -44,6 +44,9 @@ static OPENING: AtomicU32 = AtomicU32::new(0);
 /// Whose the segment is, or the word why there is none: after a fork that nobody told us of, the
 /// name is the parent's to remove.
 static OWNER: AtomicU32 = AtomicU32::new(0);
+/// Whose memory this is: that of a child by `vfork` is its parent's, who would count in the child's
+/// segment.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The segment's file: [`make`] stores it, then `BASE`; a thread that has loaded `BASE` finds it.
 static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// `LOCKYARD_SESSION`, or 0.
@@ -55,7 +58,7 @@ static IN_SIGHT: AtomicBool = AtomicBool::new(false);
 /// What [`open`] was told of the locks.
 static LOCKS: Text<128> = Text::new();
 
-/// The page of a thread for which there was no room.
+/// The page of a thread for which there was no room, or which ends.
 const NOWHERE: *const ThreadPage = core::ptr::without_provenance(1);
 
 thread_local! {
@@ -80,6 +83,7 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
         return Ok(());
     }
     LOCKS.set(locks);
+    note_process();
     process::note_filter();
     site::ask_ahead();
     // SAFETY: a text of the program's start. Read once, before threads that might change it; the
@@ -114,6 +118,10 @@ pub(crate) fn open_in_child() {
 
 #[cold]
 fn open_now() -> Result<(), Refused> {
+    let process = rustix::process::getpid().as_raw_pid() as u32;
+    if process != PROCESS.load(Relaxed) {
+        return Ok(());
+    }
     let me = threads::kernel_id_of_caller();
     if let Err(other) = OPENING.compare_exchange(0, me, Acquire, Relaxed) {
         // In a signal handler of the thread that is at it there is nothing to wait for.
@@ -122,7 +130,6 @@ fn open_now() -> Result<(), Refused> {
         }
         return Ok(());
     }
-    let process = rustix::process::getpid().as_raw_pid() as u32;
     // Another may have come first.
     let result = if BASE.load(Relaxed).is_null() { make(process) } else { Ok(()) };
     if let Err(refused) = result {
@@ -249,12 +256,7 @@ pub fn give_to(user: u32) -> bool {
 /// the threads count where nobody reads.
 pub fn withdraw() {
     let Some(shared) = shared() else { return };
-    let base = core::ptr::from_ref(shared).cast_mut().cast();
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
-    // SAFETY: in place of our own mapping, of its length. Threads that refer to it see zeroes: a
-    // valid `Shared` and valid pages, nothing but atomics.
-    let _ = unsafe { mmap_anonymous(base, LENGTH, access, flags) };
+    forked::blank(core::ptr::from_ref(shared).cast_mut().cast(), LENGTH);
     process::remove(&process::file_name(OWNER.swap(0, Relaxed)));
 }
 
@@ -269,11 +271,9 @@ pub fn quit() {
 }
 
 /// To be called in the child of a fork, where there is one thread: the segment is the parent's. The
-/// child opens its own when it first takes a lock.
-///
-/// A caller that has kept a [`page`](crate::page) forgets it before it drops the result. A signal
-/// handler in between finds no segment to keep a page of, and the page kept is still there.
-pub fn after_fork_in_child() -> Parents {
+/// child opens its own when it first takes a lock. A caller that has kept a [`page`](crate::page)
+/// forgets it: what is counted there is nobody's.
+pub fn after_fork_in_child() {
     let base = BASE.load(Relaxed);
     if !base.is_null() {
         threads::take_back();
@@ -283,7 +283,13 @@ pub fn after_fork_in_child() -> Parents {
     OWNER.store(0, Relaxed);
     OPENING.store(0, Relaxed);
     process::note_fork();
-    Parents::new(base)
+    note_process();
+    forked::keep(base);
+}
+
+/// Notes whose memory this is.
+fn note_process() {
+    PROCESS.store(rustix::process::getpid().as_raw_pid() as u32, Relaxed);
 }
 
 pub(crate) fn shared() -> Option<&'static Shared> {
@@ -357,6 +363,11 @@ pub(crate) fn mine() -> Option<&'static ThreadPage> {
 #[inline]
 pub(crate) fn mine_so_far() -> Option<&'static ThreadPage> {
     if BASE.load(Relaxed).is_null() && RECORDED.load(Relaxed) == 0 { None } else { mine() }
+}
+
+/// The calling thread's record is about to be another's: what it does from here on counts nowhere.
+pub fn left() {
+    PAGE_OF_THREAD.set(NOWHERE);
 }
 
 #[cold]

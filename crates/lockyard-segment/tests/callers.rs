@@ -137,6 +137,17 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     let [_, waited] = callers(&sample)[..] else { panic!("{:?}", sample.classes) };
     assert_eq!(waited.waits, 4);
 
+    // Nor what it left when another thread has its record, which is one of those that go on.
+    let innocent = Holder::Record(Linux::current().expect("a record").id().raw());
+    let waits_for = || {
+        let waiting = segment::contended_by(waits, LOCK, innocent);
+        let waiters = Reader::open(std::process::id()).expect("this process").sample().waiters;
+        let found = waiters.iter().find_map(|thread| thread.waits.as_ref()).expect("it waits").holder;
+        waiting.gave_up();
+        found
+    };
+    assert_eq!(thread::scope(|scope| scope.spawn(waits_for).join()).expect("it ends"), 0);
+
     let since = sample.since(&sample);
     assert!(callers(&since).iter().all(|caller| caller.waits == 0 && caller.holds == 0));
     let reset = Reader::open_to_reset(std::process::id()).expect("this process");

@@ -15,7 +15,7 @@ fn forked(act: impl FnOnce() -> u8) -> libc::pid_t {
     // SAFETY: see above.
     match unsafe { libc::fork() } {
         0 => {
-            drop(segment::after_fork_in_child());
+            segment::after_fork_in_child();
             let answer = act();
             // SAFETY: no destructors, no handlers.
             unsafe { libc::_exit(answer.into()) }
@@ -66,6 +66,48 @@ fn the_first_lock_of_a_child_opens_one_file() {
     // It has ended without a word.
     let _ = std::fs::remove_file(format!("/dev/shm/lockyard.{child}"));
     assert_eq!((opened, found), ([1], Ok(1)));
+}
+
+/// A signal handler may fork within a call, which goes on in the child to write where the parent
+/// counts: the child was ended.
+#[test]
+fn a_call_that_a_fork_interrupts_ends_in_the_child() {
+    segment::open(b"test").expect("a segment");
+    segment::acquired(Class::NONE, 64);
+    let page = segment::page().expect("a page");
+    let child = forked(|| {
+        segment::acquired_on(page, Class::NONE.into(), 128);
+        segment::releasing_on(page, 128);
+        segment::released_on(page, 128);
+        // As often as the child has children of its own.
+        let child = forked(|| first_lock().into());
+        (answer(child) == Some(1) && first_lock()).into()
+    });
+    let found = answer(child);
+    let _ = std::fs::remove_file(format!("/dev/shm/lockyard.{child}"));
+    assert_eq!(found, Some(1));
+}
+
+/// A child by `vfork` has its parent's memory: the parent counted in the child's segment, which
+/// went with the child.
+#[test]
+fn a_process_in_the_memory_of_another_opens_no_segment() {
+    segment::open(b"test").expect("a segment");
+    let child = forked(|| {
+        // SAFETY: as `fork`, without its handlers: the memory says that it is the parent's.
+        let inner = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as libc::pid_t;
+        if inner == 0 {
+            segment::acquired(Class::NONE, 64);
+            // SAFETY: no destructors, no handlers.
+            let found = Reader::open(unsafe { libc::getpid() } as u32).is_ok();
+            // SAFETY: as above.
+            unsafe { libc::_exit(found.into()) }
+        }
+        (answer(inner) == Some(0) && first_lock()).into()
+    });
+    let found = answer(child);
+    let _ = std::fs::remove_file(format!("/dev/shm/lockyard.{child}"));
+    assert_eq!(found, Some(1));
 }
 
 /// What the segment of this process says of its namespace, and the kernel. `None`: one of them

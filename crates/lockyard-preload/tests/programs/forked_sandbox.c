@@ -1,9 +1,12 @@
-// A program that shuts itself in, and then forks: the kernel ends a child that opens a file.
+// A program that shuts itself in, takes locks for code without a file, and then forks: the kernel
+// ends a process that opens a file.
 #include "check.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -16,6 +19,26 @@ static void *take(void *unused)
         MUST(pthread_mutex_unlock(&mutex) == 0);
     }
     return unused;
+}
+
+// Calls its first argument with its second one.
+#ifdef __x86_64__
+static const unsigned char code[] = { 0x48, 0x83, 0xec, 8, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x48, 0x83, 0xc4, 8, 0xc3 };
+#else
+static const unsigned code[] = { 0xa9bf7bfd, 0xaa0003e2, 0xaa0103e0, 0xd63f0040, 0xa8c17bfd, 0xd65f03c0 };
+#endif
+static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
+typedef int call(pthread_mutex_t *);
+static int (*without_file)(call *, pthread_mutex_t *);
+
+static void make_code(void)
+{
+    void *place = mmap(NULL, sizeof code, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MUST(place != MAP_FAILED);
+    memcpy(place, code, sizeof code);
+    MUST(mprotect(place, sizeof code, PROT_READ | PROT_EXEC) == 0);
+    __builtin___clear_cache(place, (char *)place + sizeof code);
+    without_file = (int (*)(call *, pthread_mutex_t *))place;
 }
 
 static void shut(void)
@@ -32,7 +55,10 @@ static void shut(void)
 int main(void)
 {
     take(NULL);
+    make_code();
     shut();
+    MUST(without_file(pthread_mutex_lock, &other) == 0);
+    MUST(without_file(pthread_mutex_unlock, &other) == 0);
     pid_t child = fork();
     if (child == 0) {
         take(NULL);

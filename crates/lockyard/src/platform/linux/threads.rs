@@ -70,6 +70,7 @@ use claims::{Owner, TRIES, fresh, search};
 use counts::{EVENTS, lend_to};
 pub use counts::{EventWords, Lender, WAKING, WOKEN, counted, lend, snapshot, take_back};
 pub(super) use counts::{count, note_sleep, note_wake};
+pub use exit::when_left;
 pub(super) use running::{is_running, mirror_cpus, refresh};
 
 /// How many threads can have a record: the last short names are lent (see `strangers`).
@@ -334,6 +335,7 @@ pub(super) fn leave() {
     if slot.thread.is_unused() && slot.epoch.load(Relaxed) == epoch::known_epoch() {
         // From here on it has none, should it lock once more.
         SELF.set(ThreadId::ANONYMOUS.raw());
+        exit::tell();
         // Release: the next owner finds the record as it is now.
         slot.claim.fetch_and(!u64::from(u32::MAX), Release);
     }

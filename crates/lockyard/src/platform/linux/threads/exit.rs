@@ -17,12 +17,30 @@
 //! no others left: then the kernel is asked.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 const NONE: u32 = 0;
 const CLOSED: u32 = u32::MAX;
 
 static KEY: AtomicU32 = AtomicU32::new(NONE);
+
+/// What is told that the calling thread has no record any more: a `fn()`, or null.
+static TOLD: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+/// `told` is called by every thread that ends, when its record is about to be another's: what was
+/// kept of the record is to be forgotten. One function at a time; it stays loaded.
+pub fn when_left(told: fn()) {
+    TOLD.store(told as *mut (), Release);
+}
+
+/// The calling thread has no record any more.
+pub(super) fn tell() {
+    let told = TOLD.load(Acquire);
+    if !told.is_null() {
+        // SAFETY: not null: `when_left` stored a `fn()`.
+        unsafe { core::mem::transmute::<*mut (), fn()>(told)() };
+    }
+}
 
 /// As POSIX has it, and every C library on Linux.
 const ROUNDS: usize = 4;

@@ -175,3 +175,19 @@ fn what_a_thread_has_borrowed_is_its_own_in_a_child() {
     strangers::keep();
     assert!(!is_here(outer), "given back");
 }
+
+/// What was kept of its record belonged to the thread that got it next, while destructors of the
+/// first one still ran.
+#[test]
+fn a_thread_that_ends_is_told_before_its_record_is_another_s() {
+    static LEFT: AtomicU32 = AtomicU32::new(0);
+    fn left() {
+        assert!(id().is_some_and(|id| id.is_anonymous()));
+        LEFT.store(LEFT.load(Relaxed) + 1, Relaxed);
+    }
+    let _alone = ALONE.lock();
+    when_left(left);
+    std::thread::spawn(|| assert!(current().is_some())).join().unwrap();
+    assert!(exit::is_told() == (LEFT.load(Relaxed) > 0));
+    when_left(|| ());
+}
