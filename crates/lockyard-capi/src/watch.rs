@@ -354,6 +354,9 @@ pub extern "C" fn ly_stat_open() -> c_int {
 
 segment::tell_from_load_on!(ly_stat_open);
 
+#[used]
+static OF_C: [u8; segment::OF_C_BYTES.len()] = segment::OF_C_BYTES;
+
 #[cfg(test)]
 mod tests {
     use super::*;

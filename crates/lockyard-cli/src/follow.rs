@@ -1,12 +1,6 @@
-//! A program that this command has started, while it runs: how much time its threads have had, and
-//! which programs it became.
-//!
-//! Both come from `/proc`, at looks that grow rarer. A thread that begins and ends between two
-//! looks is not seen. The process itself is not stopped.
+//! A program that this command has started, while it runs: when it ended, and what is
+//! [known](Known) of it until then, by looks that grow rarer.
 
-use std::cell::OnceCell;
-use std::collections::HashMap;
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -16,24 +10,17 @@ use std::time::{Duration, Instant};
 use lockyard_segment::Program;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ends::Ends;
 use crate::failure::{Failure, plain};
 use crate::interrupt;
-use crate::proc::{TICKS, command, cpu_time, file_of, inside, is_thread, last_begun, other_root, waits_in_futex};
-use crate::session::{self, Left, Loaded};
+use crate::known::Known;
+use crate::proc::cpu_time;
+use crate::session::{self, Loaded};
 
 /// The time between the first two looks; each is twice as long as the one before.
 const FIRST: Duration = Duration::from_millis(1);
 /// The longest time between two.
 const LONGEST: Duration = Duration::from_millis(20);
-/// One look in so many goes through all threads.
-const THOROUGH: u32 = 16;
-/// Processes of a family, and threads of a process, that a look goes through.
-const MOST: usize = 64;
-/// Programs that are remembered.
-const PROGRAMS: usize = 16;
-/// Threads whose names are remembered.
-const NAMES: usize = 4096;
+
 /// A program under way.
 #[derive(Debug)]
 pub(crate) struct Followed {
@@ -44,206 +31,11 @@ pub(crate) struct Followed {
     pub(crate) known: Known,
 }
 
-/// What `/proc` told of a family of processes.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Known {
-    /// The time of all its threads together.
-    pub(crate) thread_time: Duration,
-    /// The processes of the family, as of the last thorough look.
-    family: Vec<u32>,
-    /// When their programs ended.
-    pub(crate) ends: Ends,
-    /// Looks so far.
-    looked: u32,
-    /// How much of that time no thorough look has covered yet, by the clock.
-    uncovered: Duration,
-    /// Threads seen at thorough looks, each for the time that its look covers.
-    looked_at: Duration,
-    /// ... of which were in the system call `futex`, and joined no thread.
-    in_futex: Duration,
-    /// The files that it ran, in the order in which they were seen first.
-    pub(crate) programs: Vec<PathBuf>,
-    /// Where its file system begins, if that is another than ours.
-    pub(crate) root: Option<PathBuf>,
-    /// The share of its threads' time that locks took while it was [watched](Self::watch).
-    pub(crate) seen: Option<f64>,
-    /// The processes that went on when the one that was started had ended.
-    pub(crate) left: Vec<Left>,
-    /// Why processes told nothing that should have.
-    pub(crate) untold: Option<String>,
-    /// The time that CPUs gave to them; 0: not known.
-    pub(crate) cpu_time: Duration,
-    /// Where the preload library was, and was not.
-    pub(crate) loaded: Loaded,
-    /// The names of threads, by their processes and the kernel's names, as they were last.
-    names: HashMap<(u32, u32), String>,
-    /// The last process or thread that had begun anywhere at the last look.
-    last_begun: Option<u64>,
-    /// What `own_locks` has found in them.
-    own: OnceCell<Option<String>>,
-}
-
-impl Known {
-    /// What is known of `process` and its threads, of whose time only the last `seconds` count.
-    /// Threads that have ended are not known.
-    pub(crate) fn of_running(process: u32, seconds: f64) -> Self {
-        let mut known = Self { root: other_root(process), ..Self::default() };
-        known.process(process, Duration::ZERO, &mut Vec::new());
-        let uptime = fs::read_to_string("/proc/uptime").ok();
-        let uptime = uptime.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0);
-        let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-        let ages = tasks.filter_map(|task| {
-            let stat = fs::read_to_string(task.path().join("stat")).ok()?;
-            let began: f64 = stat.rsplit(')').next()?.split_whitespace().nth(19)?.parse().ok()?;
-            Some((uptime - began / TICKS).clamp(0.0, seconds.max(0.0)))
-        });
-        known.thread_time = Duration::try_from_secs_f64(ages.sum()).unwrap_or_default();
-        known.cpu_time = cpu_time(process, false).unwrap_or_default();
-        known
-    }
-
-    /// Looks for so long at where the threads of `process` are.
-    pub(crate) fn watch(&mut self, process: u32, time: Duration) {
-        let pause = time / THOROUGH;
-        for _ in 0..THOROUGH {
-            thread::sleep(pause);
-            self.looked += 1;
-            self.uncovered = pause;
-            self.process(process, Duration::ZERO, &mut Vec::new());
-        }
-    }
-
-    /// The share of their time that threads spent in the system call `futex`, joins apart; `None`:
-    /// not known.
-    pub(crate) fn futex_share(&self) -> Option<f64> {
-        // What may not be read is not known.
-        (self.looked >= 10 && !self.looked_at.is_zero())
-            .then(|| self.in_futex.as_secs_f64() / self.looked_at.as_secs_f64().max(1e-9))
-    }
-
-    /// As if threads were seen for so many seconds, `in_futex` of them in the call `futex`.
-    #[cfg(test)]
-    pub(crate) fn saw(&mut self, in_futex: u64, seconds: u64) {
-        (self.in_futex, self.looked_at) = (Duration::from_secs(in_futex), Duration::from_secs(seconds));
-        self.looked = THOROUGH;
-    }
-
-    /// Adds a look at the family of `root`, which covers the last `time`. Most looks only count
-    /// threads; the first ones, and one in [`THOROUGH`], go through all of them.
-    pub(crate) fn look(&mut self, root: u32, time: Duration) {
-        self.looked += 1;
-        self.uncovered += time;
-        let mut count = 0;
-        let ends = &mut self.ends;
-        self.family.retain(|process| match ends.look(*process) {
-            Some(program) => {
-                count += program.threads;
-                true
-            }
-            None => false,
-        });
-        if self.looked > THOROUGH && !self.looked.is_multiple_of(THOROUGH) {
-            self.thread_time += time * count;
-            self.look_for_new();
-            return;
-        }
-        let mut family = vec![root];
-        let mut next = 0;
-        while let Some(&process) = family.get(next) {
-            next += 1;
-            self.process(process, time, &mut family);
-        }
-        self.uncovered = Duration::ZERO;
-        self.family = family;
-    }
-
-    /// Looks at children that have begun since the last look, and at processes that have become
-    /// other programs: some live for less than the time between two thorough looks. Children of
-    /// other threads than the first wait for one of these.
-    fn look_for_new(&mut self) {
-        let last = last_begun();
-        let has_begun = std::mem::replace(&mut self.last_begun, last) != last || last.is_none();
-        // What threads do is for thorough looks.
-        let uncovered = std::mem::take(&mut self.uncovered);
-        let mut family = self.family.clone();
-        let mut next = 0;
-        while let Some(&process) = family.get(next) {
-            next += 1;
-            let is_new = !self.family.contains(&process);
-            let file = file_of(process).map(|file| inside(self.root.as_deref(), &file));
-            if is_new || file.is_some_and(|file| !self.loaded.knows(process, &file)) {
-                self.process(process, Duration::ZERO, &mut Vec::new());
-            }
-            if has_begun {
-                let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
-                let children = children.unwrap_or_default();
-                let children = children.split_whitespace().filter_map(|child| child.parse::<u32>().ok());
-                let new: Vec<u32> = children.filter(|child| !family.contains(child)).collect();
-                family.extend(new);
-                family.truncate(MOST);
-            }
-        }
-        self.family = family;
-        self.uncovered = uncovered;
-    }
-
-    /// What thread `thread` of `process` was last seen to be called.
-    pub(crate) fn name_of(&self, process: u32, thread: u32) -> Option<&str> {
-        self.names.get(&(process, thread)).map(String::as_str)
-    }
-
-    fn process(&mut self, process: u32, time: Duration, family: &mut Vec<u32>) {
-        let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return };
-        let tasks: Vec<PathBuf> = tasks.flatten().map(|task| task.path()).collect();
-        self.ends.look(process);
-        self.thread_time += time * tasks.len() as u32;
-        // Of many threads some, from all of them.
-        for task in tasks.iter().step_by(tasks.len().div_ceil(MOST).max(1)) {
-            if let Ok(call) = fs::read_to_string(task.join("syscall")) {
-                self.looked_at += self.uncovered;
-                if waits_in_futex(&call, &|thread| is_thread(process, thread)) {
-                    self.in_futex += self.uncovered;
-                }
-            }
-            self.note_name(process, task);
-            let children = fs::read_to_string(task.join("children")).unwrap_or_default();
-            family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
-        }
-        family.truncate(MOST);
-        // A first thread that has ended tells nothing: the others do.
-        let program = tasks.iter().find_map(|task| fs::read_link(task.join("exe")).ok());
-        let Some(program) = program.or_else(|| command(process)) else { return };
-        let program = inside(self.root.as_deref(), &program);
-        self.loaded.look(process, &program);
-        if self.programs.len() < PROGRAMS && !self.programs.contains(&program) {
-            self.programs.push(program);
-            self.own = OnceCell::new();
-        }
-    }
-
-    /// Whether all of its processes told all.
-    pub(crate) fn has_all(&self) -> bool {
-        self.left.is_empty() && self.untold.is_none()
-    }
-
-    fn note_name(&mut self, process: u32, task: &Path) {
-        let Some(thread) = task.file_name().and_then(|name| name.to_str()?.parse().ok()) else { return };
-        let Ok(name) = fs::read_to_string(task.join("comm")) else { return };
-        if self.names.len() < NAMES || self.names.contains_key(&(process, thread)) {
-            self.names.insert((process, thread), name.trim_end().to_owned());
-        }
-    }
-
-    /// The locks that its programs bring along, by `look`, which reads their files: once.
-    pub(crate) fn own_locks(&self, look: impl Fn(&Path) -> Option<String>) -> Option<&str> {
-        self.own.get_or_init(|| self.programs.iter().rev().find_map(|program| look(program))).as_deref()
-    }
-}
-
 impl Followed {
     /// `child` has just been started, and runs `file`, with `library` in it.
     pub(crate) fn new(child: Child, file: Option<PathBuf>, library: Option<&Path>) -> Self {
-        let mut known = Known { loaded: Loaded::of(library), ..Known::default() };
+        let mut known = Known::default();
+        known.loaded = Loaded::of(library);
         known.look(child.id(), Duration::ZERO);
         // Of one that has ended by now, `/proc` does not tell it.
         if known.programs.is_empty() {
@@ -262,16 +54,20 @@ impl Followed {
             if let Some(status) = self.ended()? {
                 return Ok(Some(status));
             }
-            let now = Instant::now();
-            self.known.look(self.child.id(), now - self.looked);
-            self.looked = now;
-            let left = end.map_or(LONGEST, |end| end.saturating_duration_since(now));
+            self.look();
+            let left = end.map_or(LONGEST, |end| end.saturating_duration_since(self.looked));
             if left.is_zero() || interrupt::asked() {
                 return Ok(None);
             }
             thread::sleep(self.pause.min(left));
             self.pause = (self.pause * 2).min(LONGEST);
         }
+    }
+
+    fn look(&mut self) {
+        let now = Instant::now();
+        self.known.look(self.child.id(), now - self.looked);
+        self.looked = now;
     }
 
     /// Passes a signal on, that asked this command to end: one that the terminal has sent came to
@@ -292,6 +88,7 @@ impl Followed {
                 None if Instant::now() < end => thread::sleep(LOOK),
                 status => return Ok(status),
             }
+            self.look();
         }
     }
 
@@ -300,7 +97,8 @@ impl Followed {
         self.child.id()
     }
 
-    /// The program has ended: notes which processes of `session` go on.
+    /// The program has ended, or goes on without this command: notes which processes of `session` go
+    /// on.
     pub(crate) fn leave(&mut self, session: u32) {
         const PATIENCE: Duration = Duration::from_millis(20);
         if session::running(session).is_empty() {
@@ -334,94 +132,22 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::process::{Command, Stdio};
-
-    use lockyard::platform::Platform;
-    use lockyard::platform::linux::Linux;
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    use std::process::Command;
 
     use lockyard_segment::Maker;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
 
     use super::*;
-
-    /// What a segment of `process` would tell of it.
-    fn maker_of(process: u32) -> Maker {
-        let program = Program::of(process).expect("it runs");
-        Maker { at: program.began, stack: program.stack }
-    }
     use crate::elf;
-
-    #[test]
-    fn threads_have_time_and_processes_have_programs() {
-        let mut known = Known::default();
-        known.look(std::process::id(), Duration::from_secs(1));
-        assert!(known.thread_time >= Duration::from_secs(1));
-        let before = known.thread_time;
-        (0..THOROUGH).for_each(|_| known.look(std::process::id(), Duration::from_secs(1)));
-        assert!(known.thread_time >= before + Duration::from_secs(THOROUGH.into()), "rough looks count as well");
-        assert!(known.programs.contains(&std::env::current_exe().unwrap()), "{known:?}");
-        assert_eq!(Known::default().futex_share(), None);
-        known.watch(std::process::id(), Duration::from_millis(16));
-        assert!(known.futex_share().is_some_and(|share| (0.0..=1.0).contains(&share)));
-    }
-
-    #[test]
-    fn the_end_of_a_child_is_noted_though_nobody_collects_it() {
-        let begun = Linux::now();
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat");
-        let child_id = child.id();
-        // Inside exec its stack begins elsewhere.
-        child.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
-        child.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("it writes");
-        let mut known = Known { family: vec![child_id], ..Known::default() };
-        known.look(std::process::id(), Duration::ZERO);
-        let maker = maker_of(child_id);
-        let end = |known: &Known| known.ends.of(child_id, &maker, begun);
-        assert_eq!(end(&known), None);
-        child.kill().expect("it is there");
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        waitid(WaitId::Pid(Pid::from_child(&child)), options).expect("it ends");
-        known.look(std::process::id(), Duration::ZERO);
-        let ended = end(&known);
-        assert!(ended.is_some_and(|(at, has_become)| at <= Linux::now() && !has_become));
-        known.look(std::process::id(), Duration::ZERO);
-        assert_eq!(end(&known), ended, "once");
-        child.wait().expect("it has ended");
-    }
-
-    /// A child that began and ended between two thorough looks was not seen.
-    #[test]
-    fn a_child_is_seen_before_the_next_thorough_look() {
-        let mut parent = Command::new("sh");
-        let parent = parent.args(["-c", "sleep 600 & wait"]).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut parent = parent.spawn().expect("sh");
-        let children = format!("/proc/{0}/task/{0}/children", parent.id());
-        let child = loop {
-            let found = fs::read_to_string(&children).expect("it is there");
-            match found.trim().parse::<u32>() {
-                Ok(child) if file_of(child) != file_of(parent.id()) => break child,
-                _ => thread::yield_now(),
-            }
-        };
-        let mut known = Known { family: vec![parent.id()], looked: THOROUGH, ..Known::default() };
-        known.look(parent.id(), Duration::ZERO);
-        let file = file_of(child).expect("it runs");
-        for process in [child, parent.id()] {
-            let process = Pid::from_raw(process as i32).expect("a number");
-            kill_process(process, Signal::KILL).expect("it is there");
-        }
-        parent.wait().expect("it ends");
-        assert!(known.family.contains(&child), "{known:?}");
-        assert!(known.programs.contains(&file), "{known:?}");
-        assert_eq!(known.name_of(child, child), Some("sleep"));
-    }
 
     #[test]
     fn a_program_is_waited_for() {
         let mut followed = Followed::new(Command::new("sleep").arg("600").spawn().expect("sleep"), None, None);
         assert_eq!(followed.wait(Duration::ZERO).unwrap(), None);
-        let maker = maker_of(followed.child.id());
+        let maker = {
+            let program = Program::of(followed.child.id()).expect("it runs");
+            Maker { at: program.began, stack: program.stack }
+        };
         followed.child.kill().expect("it is there");
         assert!(followed.wait(Duration::MAX).unwrap().is_some_and(|status| !status.success()));
         let end = followed.known.ends.of(followed.child.id(), &maker, 0);

@@ -53,6 +53,7 @@ mod follow;
 mod grid;
 mod hq;
 mod interrupt;
+mod known;
 mod launch;
 mod list;
 mod machine;

@@ -6,18 +6,22 @@
 //! well. Children that go on are named, and told of as far as they are then.
 
 use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lockyard_segment::sample::ThreadSample;
 use lockyard_segment::{Reader, Sample};
+use rustix::process::Signal;
 
 use crate::cli::StatArgs;
 use crate::deadlock;
 use crate::failure::Failure;
-use crate::follow::{Followed, Known, exit_code};
+use crate::follow::{Followed, exit_code};
 use crate::interrupt;
+use crate::known::Known;
 use crate::launch::{Launch, Purpose};
 use crate::output::Target;
 use crate::report::facts::Facts;
@@ -82,6 +86,9 @@ impl Observation {
                 let opened = if args.reset { Reader::open_to_reset(process) } else { Reader::open(process) };
                 let reader = opened.map_err(|refusal| Failure::usage(format!("--pid: {refusal}")))?;
                 Subject::Process { reader, reset: args.reset, stacks: args.stacks }
+            }
+            None if args.stacks => {
+                return Err(Failure::usage("--stacks shows what a running process does: it needs --pid PID"));
             }
             None => Subject::Program(Launch::check(&args.program, None, Purpose::Watch)?),
         };
@@ -192,9 +199,8 @@ impl Observation {
                 earlier = (now, time);
             }
         };
-        if status.is_some() {
-            followed.leave(session);
-        }
+        followed.leave(session);
+        followed.known.killed = status.and_then(killed);
         let readers = Reader::of_session(session);
         let sample = together(&readers, &followed.known);
         followed.known.untold = unseen::refused(session, &readers, sample.is_some());
@@ -282,6 +288,16 @@ impl Teller {
         self.symbols.tell_apart(sample);
         Facts { sample, thread_time, cpus, ended, symbols: &self.symbols, known: &self.known }
     }
+}
+
+/// The signal that ended a program, as people know it.
+fn killed(status: ExitStatus) -> Option<String> {
+    Some(match status.signal()? {
+        signal if signal == Signal::SYS.as_raw() => {
+            "SIGSYS (a sandbox that forbids a system call, perhaps one that counting makes)".to_owned()
+        }
+        signal => format!("Signal {signal}"),
+    })
 }
 
 /// The threads of processes that go on: a circle of others is over.

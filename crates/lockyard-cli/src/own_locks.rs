@@ -30,15 +30,21 @@ const OWN_LOCKS: [(&[u8], &str, &str); 6] = [
 /// What the file of `program` says about locks that are not pthread's, and the way in.
 pub(crate) fn own_locks(program: &Path) -> Option<String> {
     let bytes = contents(program);
-    let (_, what, way) = OWN_LOCKS.iter().find(|(text, ..)| holds(&bytes, text))?;
+    // liblockyard has Rust's library in it.
+    let is_c = has(&bytes, segment::is_of_c);
+    let (_, what, way) = OWN_LOCKS.iter().skip(is_c.into()).find(|(text, ..)| holds(&bytes, text))?;
     Some(format!("'{}' {what}; {way}", program.display()))
 }
 
 /// Whether lockyard-stat or liblockyard is in the file of `program`, which tells of its locks by
 /// itself.
 pub(crate) fn tells_by_itself(program: &Path) -> bool {
-    let bytes = contents(program);
-    bytes.iter().enumerate().any(|(at, byte)| *byte == b'l' && segment::tells(&bytes[at..]))
+    has(&contents(program), segment::tells)
+}
+
+/// Whether `begins` is so of what follows some byte.
+fn has(bytes: &[u8], begins: fn(&[u8]) -> bool) -> bool {
+    bytes.iter().enumerate().any(|(at, byte)| *byte == b'l' && begins(&bytes[at..]))
 }
 
 fn contents(program: &Path) -> Vec<u8> {

@@ -92,6 +92,20 @@ pub(crate) fn waits_in_futex(call: &str, is_thread: &dyn Fn(u64) -> bool) -> boo
     !expected.is_some_and(is_thread)
 }
 
+/// Whether `call` sleeps for a time, gives the CPU away, or waits for a lock of a file: what locks
+/// of a program's own making wait with.
+pub(crate) fn sleeps(call: &str) -> bool {
+    // nanosleep, clock_nanosleep, sched_yield, flock; fcntl with F_SETLKW, F_OFD_SETLKW.
+    const CALLS: [&str; 4] =
+        if cfg!(target_arch = "x86_64") { ["35", "230", "24", "73"] } else { ["101", "115", "124", "32"] };
+    const FCNTL: &str = if cfg!(target_arch = "x86_64") { "72" } else { "25" };
+    let mut words = call.split_whitespace();
+    match words.next() {
+        Some(FCNTL) => matches!(words.nth(1), Some("0x7" | "0x26")),
+        number => number.is_some_and(|number| CALLS.contains(&number)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +116,10 @@ mod tests {
         let waits = |call: &str| waits_in_futex(call, &|thread| thread == 0x1f);
         assert!(waits(&call("0x189", "0x1f")) && waits(&call("0x80", "0x1f")) && !waits(&call(JOIN, "0x1f")));
         assert!(!waits("running") && !waits("0 0x0 0x189 0x2") && !waits(&format!("{FUTEX}0 0x0 0x189 0x2")));
+        assert!(!sleeps(&call("0x80", "0x0")) && !sleeps("running") && !sleeps("1 0x3"));
+        if cfg!(target_arch = "x86_64") {
+            assert!(sleeps("35 0x7ffc 0x0") && sleeps("72 0x3 0x7 0x7ffc") && !sleeps("72 0x3 0x1 0x0"));
+        }
         // A mutex that processes share, with a deadline.
         assert!(waits(&call(JOIN, "0x2")) && waits(&call(JOIN, "")));
         let own = std::process::id();

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::follow::Known;
+use crate::known::Known;
 use crate::proc::inside;
 use addr2line::Loader;
 use lockyard_segment::Sample;
@@ -103,10 +103,13 @@ impl Symbols {
         let mut text = spot.at.text();
         let mut inner = &spot.at;
         for outer in &spot.inlined_into {
-            if !seen.get(inner).is_some_and(|(_, several)| *several) || is_of_rust(&outer.file) {
+            if is_of_rust(&outer.file) {
                 break;
             }
-            text += &format!(" in {}", outer.text());
+            // What is inlined into one place alone tells nothing apart: what that is inlined into may.
+            if seen.get(inner).is_some_and(|(_, several)| *several) {
+                text += &format!(" in {}", outer.text());
+            }
             inner = outer;
         }
         text
@@ -384,6 +387,12 @@ mod tests {
             "audit (bank.rs:7)",
         ];
         assert_eq!(told(), expected);
+        // A guard in a lock's wrapper: the three were one.
+        let [compact, get] =
+            [9, 12].map(|number| of(&[("mutex_lock", 14), ("Guard", 20), ("table", number), ("main", 30)]));
+        symbols.note(&compact);
+        symbols.note(&get);
+        assert_eq!(symbols.told(&get), "mutex_lock (bank.rs:14) in table (bank.rs:12)");
         // What Rust calls threads by says nothing.
         let mut spawned = of(&[("lock", 4), ("__rust_begin_short_backtrace", 166)]);
         spawned.inlined_into[0].file = "/rustc/0123/library/std/src/sys/backtrace.rs".to_owned();

@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Signal, getrlimit};
 
 use crate::failure::{Failure, plain};
-use crate::follow::Known;
+use crate::known::Known;
 use crate::own_locks::{own_locks, tells_by_itself};
 use crate::report::numbers;
 use crate::session;

@@ -89,7 +89,7 @@ fn circle(waits: &[StillWaits]) -> Vec<usize> {
             if let Some(begin) = path.iter().position(|(known, _)| *known == place) {
                 let found: Vec<usize> = path[begin..].iter().map(|(place, _)| *place).collect();
                 let times = || found.iter().filter_map(|&place| waits[place].firm);
-                if times().map(|(since, _)| since).max() < times().map(|(_, until)| until).min() {
+                if times().map(|(since, _)| since).max() <= times().map(|(_, until)| until).min() {
                     return found;
                 }
             } else if !std::mem::replace(&mut over[place], true) {

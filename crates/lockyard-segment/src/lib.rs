@@ -135,7 +135,7 @@ pub use fallbacks::{CHOSEN, Fallback};
 pub use frames::Call;
 pub use holds::{acquired_plainly, released_plainly};
 pub use lesson::Lessons;
-pub use life::{TELLS_BYTES, asked, open_for_life, tells};
+pub use life::{OF_C_BYTES, TELLS_BYTES, asked, is_of_c, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
 pub use program::{Maker, Program};
 pub use reader::Reader;
@@ -144,8 +144,8 @@ pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
     Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, class_awaited,
-    class_held, contended, contended_by, joined, moves, page, page_so_far, refused, released, released_on, releasing,
-    releasing_on,
+    class_held, contended, contended_by, joined, left, moves, page, page_so_far, refused, released, released_on,
+    releasing, releasing_on,
 };
 pub use untold::Refused;
-pub use writer::{after_fork_in_child, close, fell_back, give_to, left, open, quit, watched, withdraw};
+pub use writer::{after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};

@@ -6,21 +6,38 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use lockyard::platform::linux::threads;
 
 use crate::untold::Refused;
-use crate::writer;
+use crate::{told, writer};
 
 /// What is in the file of a program that tells of its locks by itself, and then a 1.
 const TELLS: &str = "lockyard: this program tells of its locks by itself";
 
 /// What a program that tells of its locks by itself has in its file. One that looks for it has not.
-pub const TELLS_BYTES: [u8; TELLS.len() + 1] = {
-    let mut bytes = [1; TELLS.len() + 1];
-    bytes.split_at_mut(TELLS.len()).0.copy_from_slice(TELLS.as_bytes());
+pub const TELLS_BYTES: [u8; TELLS.len() + 1] = marked(TELLS);
+
+const fn marked<const N: usize>(text: &str) -> [u8; N] {
+    let mut bytes = [1; N];
+    bytes.split_at_mut(N - 1).0.copy_from_slice(text.as_bytes());
     bytes
-};
+}
+
+/// What is in liblockyard's file, and then a 1.
+const OF_C: &str = "lockyard: liblockyard is in this file";
+
+/// What liblockyard has in its file, and a program with which it is linked statically.
+pub const OF_C_BYTES: [u8; OF_C.len() + 1] = marked(OF_C);
 
 /// Whether [`TELLS_BYTES`] is at the beginning of `bytes`.
 pub fn tells(bytes: &[u8]) -> bool {
-    bytes.strip_prefix(TELLS.as_bytes()).is_some_and(|rest| rest.first() == Some(&1))
+    begins(bytes, TELLS)
+}
+
+/// The same of [`OF_C_BYTES`].
+pub fn is_of_c(bytes: &[u8]) -> bool {
+    begins(bytes, OF_C)
+}
+
+fn begins(bytes: &[u8], text: &str) -> bool {
+    bytes.strip_prefix(text.as_bytes()).is_some_and(|rest| rest.first() == Some(&1))
 }
 
 /// Opens the segment, and registers what the child of a fork and the end of the process need;
@@ -43,7 +60,7 @@ pub fn open_for_life(locks: &[u8]) -> Result<(), Refused> {
             libc::pthread_atfork(None, None, Some(in_child));
             libc::atexit(at_exit);
         }
-        threads::when_left(writer::left);
+        threads::when_left(told::left);
     }
     Ok(())
 }

@@ -224,7 +224,9 @@ pub(crate) fn open_for_reader(image: Image, flags: OFlags) -> Result<(File, u32)
     // The process's own file system, as the kernel shows it.
     const ITS: &str = "root";
     let folder = Name::new(format_args!("/proc/{process}/{ITS}/dev/shm"));
-    open_in(folder.as_c_str(), &Image { process: inner, ..image }.name(), flags).map(|file| (file, inner))
+    let its = open_in(folder.as_c_str(), &Image { process: inner, ..image }.name(), flags).map(|file| (file, inner));
+    // It may have got its own file system since.
+    its.or_else(|error| open_image(image, flags).map(|file| (file, process)).map_err(|_| error))
 }
 
 /// The effective user of `process`. Whose its files in `/proc` are says less: root's, once it has

@@ -23,7 +23,7 @@
 //! written before the thread that waits can run. These events count nothing ([`tell`]).
 //!
 //! **Time off the CPU** is what passed less what the thread's CPU clock says. To read that clock is
-//! a system call, so it is read where the thread has slept for a lock, and where more than
+//! a system call, so it is read where the thread has slept for a lock or ends, and where more than
 //! [`GAP_NS`] have passed since the event before. What a wait for a lock or a signal took is no
 //! such time. A thread that has not gone to sleep meanwhile, as the kernel counts, had no CPU. Nor
 //! has it while it reads that clock: what the look took is written as such time.
@@ -168,6 +168,13 @@ pub(crate) fn gave_up(page: &ThreadPage, caller: Caller, lock: usize, slept: boo
 pub(crate) fn given_back(page: &ThreadPage, lock: usize) {
     if page.tape.load(Relaxed) != OFF {
         write(page, Kind::Release, lock, Class::NONE, false);
+    }
+}
+
+/// The thread of `page` ends: what it has done since its last event is told.
+pub(crate) fn ends(page: &ThreadPage) {
+    if page.tape.load(Relaxed) == ON {
+        write(page, Kind::Off, 0, Class::NONE, true);
     }
 }
 

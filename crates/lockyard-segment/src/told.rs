@@ -96,6 +96,13 @@ pub fn joined(class: Class) {
     }
 }
 
+/// The calling thread's record is about to be another's: what it does from here on counts nowhere.
+pub fn left() {
+    if let Some(page) = writer::leave() {
+        tape::ends(page);
+    }
+}
+
 #[inline]
 fn add(word: &AtomicU64, amount: u64) {
     word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);

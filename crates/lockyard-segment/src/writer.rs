@@ -365,9 +365,11 @@ pub(crate) fn mine_so_far() -> Option<&'static ThreadPage> {
     if BASE.load(Relaxed).is_null() && RECORDED.load(Relaxed) == 0 { None } else { mine() }
 }
 
-/// The calling thread's record is about to be another's: what it does from here on counts nowhere.
-pub fn left() {
-    PAGE_OF_THREAD.set(NOWHERE);
+/// The calling thread has no page from here on. The one that it had.
+pub(crate) fn leave() -> Option<&'static ThreadPage> {
+    let page = PAGE_OF_THREAD.replace(NOWHERE);
+    // SAFETY: null, or a page of the mapping, which stays; `after_fork_in_child` clears it.
+    Some(page).filter(|page| *page != NOWHERE).and_then(|page| unsafe { page.as_ref() })
 }
 
 #[cold]

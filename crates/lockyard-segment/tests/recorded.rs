@@ -40,6 +40,25 @@ fn section(class: impl Into<Caller>, lock: usize) {
     segment::released(lock);
 }
 
+/// What came after a thread's last lock was left out, and locks were said to cost most of the rest.
+#[test]
+fn what_a_thread_does_before_it_ends_is_recorded() {
+    const WORK: u64 = 3_000_000;
+    let (_alone, mut recorder, class) = alone();
+    recorder.record();
+    let last = thread::spawn(move || {
+        section(class, 0x20);
+        let begin = Linux::now();
+        while Linux::now() < begin + WORK {}
+        segment::left();
+        begin
+    });
+    let begin = last.join().expect("it ends");
+    let events = drained(&recorder);
+    let until = events.last().expect("events").at;
+    assert!(until >= begin + WORK && is_time(events[events.len() - 1].kind), "{events:?}");
+}
+
 #[test]
 fn what_a_thread_does_is_recorded_in_order_from_when_it_is_wanted() {
     let (_alone, mut recorder, class) = alone();

@@ -29,7 +29,8 @@ const SHORT: f64 = 50_000.0;
 const FEW: u64 = 16;
 /// A lock that is held for this share of the time is what the program waits for.
 const BUSY: f64 = 0.5;
-/// So is a lock for which threads wait this share of their time, however seldom they run.
+/// So is a lock for which threads wait this share of their time, however seldom they run. Of one
+/// that is held for much of the time, so much of one thread's time is enough.
 const QUEUED: f64 = 0.25;
 /// All holds for which others waited last no longer than so many of the longest, where a few long
 /// ones are meant. Holders that lose their CPU now and then are many, and alike.
@@ -55,13 +56,18 @@ pub(crate) fn is_storm(refused: u64, acquired: u64, contended: u64, seconds: f64
 }
 
 fn is_stormy(sample: &Sample, counts: &Counts) -> bool {
-    is_storm(counts.refused, counts.acquired, counts.contended, sample.seconds)
+    is_storm(tries(counts), counts.acquired, counts.contended.saturating_sub(counts.gave_up), sample.seconds)
+}
+
+/// Tries in vain, and waits whose time was up.
+pub(super) fn tries(counts: &Counts) -> u64 {
+    counts.refused + counts.gave_up
 }
 
 /// The class with most tries in vain, if they are what it costs.
 pub(super) fn storm(sample: &Sample) -> Option<&ClassSample> {
     let stormy = sample.classes.iter().filter(|class| is_stormy(sample, &class.counts));
-    stormy.max_by_key(|class| class.counts.refused)
+    stormy.max_by_key(|class| tries(&class.counts))
 }
 
 /// What is known of the holds of a class.
@@ -116,7 +122,7 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     if is_stormy(facts.sample, counts) {
         return format!(
             "{} tries found it taken and came again: wait for it in place of trying.",
-            numbers::grouped(counts.refused),
+            numbers::grouped(tries(counts)),
         );
     }
     if let Some(said) = elsewhere(facts, class, &holds) {
@@ -157,6 +163,14 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
         false => String::new(),
     };
     format!("Take it less often{inside}, or split what it protects{tries}.")
+}
+
+/// Whether the only lock of `class` limits the threads that use it: it is held most of the time, and
+/// some of them wait.
+pub(super) fn limits(facts: &Facts<'_>, class: &ClassSample) -> bool {
+    let holds = Holds::of(facts, class);
+    let waits = class.lost_ns() as f64 / (facts.sample.seconds * 1e9).max(1.0);
+    holds.count > 0 && class.counts.locks <= 1 && holds.busy >= BUSY && waits >= QUEUED
 }
 
 fn readers_wait(class: &ClassSample) -> u64 {

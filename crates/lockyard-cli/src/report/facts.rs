@@ -7,7 +7,7 @@ use lockyard_segment::layout::CLASSES;
 use lockyard_segment::sample::{CallerSample, ClassSample, ThreadSample};
 
 use super::numbers;
-use crate::follow::Known;
+use crate::known::Known;
 use crate::symbols::Symbols;
 
 /// A share of the threads' time that is not worth a change.

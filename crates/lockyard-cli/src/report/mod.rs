@@ -3,6 +3,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod chrome;
+mod clear;
 pub(crate) mod csv;
 pub(crate) mod facts;
 pub(crate) mod figures_html;

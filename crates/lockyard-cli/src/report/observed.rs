@@ -23,8 +23,9 @@ const MOST_CALLERS: usize = 3;
 const LEAST_LABEL: usize = 12;
 /// Between columns.
 const GAP: usize = 3;
-/// What a class is called in, before columns are left out for it.
+/// What a class is called in, before columns are left out for it: most of them, and the last ones.
 const GOOD_LABEL: usize = 32;
+const SHORT_LABEL: usize = 20;
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +115,7 @@ type Column = (&'static str, u8, fn(&Facts<'_>, &ClassSample) -> String);
 /// The columns, of which the last ones are for `--wide`.
 const COLUMNS: [Column; 16] = [
     ("time lost", 0, |_, class| time_of(class.lost_ns(), class.lost_ns())),
-    ("share", 0, |facts, class| facts::percent(facts.share(class.lost_ns()))),
+    ("share", 1, |facts, class| facts::percent(facts.share(class.lost_ns()))),
     ("waits", 2, |_, class| numbers::grouped(class.counts.contended + u64::from(class.waiting.threads))),
     ("average", 3, |_, class| {
         let counts = &class.counts;
@@ -124,7 +125,7 @@ const COLUMNS: [Column; 16] = [
         let longest = class.counts.wait_max.max(class.waiting.longest_ns);
         time_of(longest, longest)
     }),
-    ("max hold", 0, |_, class| {
+    ("max hold", 1, |_, class| {
         // A sample does not tell it where those are not known that had others wait.
         let unknown = class.callers.iter().any(|caller| caller.holds > 0 && caller.hold_max == 0);
         let longest = if unknown { 0 } else { class.counts.hold_max };
@@ -185,10 +186,11 @@ const NOTE: &str = "  Sorted by time lost: waiting, spinning included. The longe
 fn fitting(facts: &Facts<'_>, shown: &[&ClassSample], labels: &[String], extent: Extent) -> Vec<Column> {
     let mut columns: Vec<Column> = COLUMNS.into_iter().filter(|(_, rank, _)| extent.wide || *rank < 9).collect();
     let Some(width) = extent.width.filter(|_| !extent.wide) else { return columns };
-    let label = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).min(GOOD_LABEL);
+    let label = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     loop {
         let taken: usize = columns.iter().map(|column| width_of(facts, shown, column) + GAP).sum();
         let last = columns.iter().map(|(_, rank, _)| *rank).max().unwrap_or(0);
+        let label = label.min(if last > 1 { GOOD_LABEL } else { SHORT_LABEL });
         if taken + label + GAP + 4 <= width || last == 0 {
             return columns;
         }
@@ -323,7 +325,7 @@ pub(crate) mod tests {
     use lockyard_segment::sample::Counts;
 
     use super::*;
-    use crate::follow::Known;
+    use crate::known::Known;
     use crate::symbols::Symbols;
 
     const LOOK: Look = Look { styled: false, full_titles: true, events: true };
@@ -384,7 +386,10 @@ pub(crate) mod tests {
             let text = with(&sample, |facts| classes(facts, LOOK, extent));
             let table = text.lines().take(3);
             table.for_each(|line| assert!(line.chars().count() <= width, "{width}: {line}"));
-            assert!(text.contains("time lost") && text.contains("max hold"), "{text}");
+            assert!(text.contains("time lost") && text.contains("max wait"), "{text}");
+            assert_eq!(text.contains("max hold"), width >= 80, "{width}: {text}");
+            let label = text.lines().nth(2).and_then(|row| row.split("  ").nth(1)).expect("a row");
+            assert!(label.chars().count() >= SHORT_LABEL, "{width}: {text}");
             assert_eq!(text.contains("contended"), width >= 200, "{width}: {text}");
         }
         assert_eq!((shortened("abcdefgh", 5), shortened("abc", 5)), ("ab…gh".to_owned(), "abc".to_owned()));

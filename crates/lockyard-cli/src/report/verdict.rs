@@ -7,8 +7,8 @@
 //! | threads that wait in a circle | the deadlock, and nothing else |
 //! | no acquisition | that, what is not timed, and the waits elsewhere |
 //! | little lost, [many tries in vain](advice::storm) | the tries, their lock, a [`LONG`] wait |
-//! | little lost, no storm, no wait of [`LONG`] | locks are not the problem, with the figures |
-//! | ... few acquisitions, and busy CPUs | how few: it may spin at locks of its own |
+//! | little lost, and a lock that [limits](advice::limits) others than idle threads | as below |
+//! | little lost, no storm, no wait of [`LONG`] | what [`clear`] says |
 //! | anything else | the class that cost most, its callers, the [advice]; a storm elsewhere |
 //!
 //! Little is less than [`SMALL`] of the threads' time. Of a program that has locks of its own, or
@@ -20,12 +20,12 @@ use lockyard_segment::sample::{ClassSample, Wait};
 use lockyard_segment::{CHOSEN, Sample};
 
 use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent, standing};
-use super::{advice, numbers};
+use super::{advice, clear, numbers};
 use crate::chosen;
 use crate::deadlock::{self, Link};
 use crate::session;
 use crate::unseen;
-use crate::untimed::{NOT_TIMED, semaphore_waits};
+use crate::untimed::semaphore_waits;
 
 /// The sentence. Before it: which processes go on, of which it tells only what was so far, and why
 /// others told nothing.
@@ -70,36 +70,19 @@ fn sentence(facts: &Facts<'_>) -> String {
         return format!(
             "Locks cost this program tries: {} {}, beside {}. Wait for it in place of trying; \
              the time that tries take is not counted.{wait}{not_seen}{}",
-            numbers::grouped(class.counts.refused),
+            numbers::grouped(advice::tries(&class.counts)),
             in_vain(facts, class),
             numbers::count(class.counts.acquired as usize, "acquisition"),
             beside()
         );
     }
-    let Some(worst) = worst.filter(|_| facts.share(lost) >= SMALL || longest >= LONG) else {
-        let acquired = facts.sample.acquired();
-        let contended: u64 = facts.sample.classes.iter().map(|class| class.counts.contended).sum();
-        if acquired == 0 {
-            let beside = beside();
-            return format!(
-                "No lock that is counted was taken in this time; {} are not timed.{not_seen}{beside}",
-                NOT_TIMED
-            );
-        }
-        let (whole, beside) = (numbers::time(facts.thread_time.as_nanos() as f64), beside() + &rarely(facts));
-        let first = if not_seen.is_empty() && beside.is_empty() && facts.known.has_all() {
-            "Locks are not this program's problem"
-        } else {
-            "The locks that were seen are not this program's problem"
-        };
-        return format!(
-            "{first}: its threads waited {time} of {whole} ({share}), at most {} at a time, in {} of {} acquisitions.{not_seen}{beside}",
-            numbers::time(longest as f64),
-            numbers::grouped(contended),
-            numbers::grouped(acquired),
-        );
+    // Idle threads have time as well: what limits the others may be little of all that time.
+    let limiting = facts.sample.classes.iter().filter(|class| advice::limits(facts, class));
+    let limiting = limiting.max_by_key(|class| class.lost_ns()).filter(|_| facts.share(lost) < SMALL);
+    let Some(worst) = limiting.or(worst.filter(|_| facts.share(lost) >= SMALL || longest >= LONG)) else {
+        return clear::nothing_lost(facts, (lost, longest), &not_seen, &beside());
     };
-    let first = if facts.share(lost) >= SMALL {
+    let first = if facts.share(lost) >= SMALL || limiting.is_some() {
         format!("Locks cost this program {time}, {share} of its threads' time")
     } else {
         format!(
@@ -108,7 +91,7 @@ fn sentence(facts: &Facts<'_>) -> String {
         )
     };
     // Where little is lost, the class with the longest wait is the one that is meant.
-    let worst = if facts.share(lost) >= SMALL {
+    let worst = if facts.share(lost) >= SMALL || limiting.is_some() {
         worst
     } else {
         facts.sample.classes.iter().max_by_key(|class| longest_wait(class)).unwrap_or(worst)
@@ -116,8 +99,8 @@ fn sentence(facts: &Facts<'_>) -> String {
     let of_it = percent(worst.lost_ns() as f64 / lost.max(1) as f64);
     // At the worst class the advice tells of it.
     let elsewhere = storm.filter(|class| !std::ptr::eq(*class, worst)).map_or_else(String::new, |class| {
-        let (refused, found) = (numbers::grouped(class.counts.refused), in_vain(facts, class));
-        format!(" Besides, {refused} tries {found}: wait for it in place of trying.")
+        let (tries, found) = (numbers::grouped(advice::tries(&class.counts)), in_vain(facts, class));
+        format!(" Besides, {tries} tries {found}: wait for it in place of trying.")
     });
     format!(
         "{first}: {of_it} of that for {}{}{}. {}{elsewhere}{not_seen}{}",
@@ -163,32 +146,6 @@ pub(crate) fn uncounted(sample: &Sample) -> Option<String> {
     (!some.is_empty()).then(|| some.join(", and "))
 }
 
-/// What is said where threads used their CPUs, and came to few locks: that may be work, or spinning
-/// at locks of their own.
-fn rarely(facts: &Facts<'_>) -> String {
-    let Some(busy) = facts.busy_seconds() else { return String::new() };
-    let acquired = facts.sample.acquired();
-    // One thread at a time spins at nothing.
-    let several = facts.thread_time.as_secs_f64() >= 1.5 * facts.sample.seconds;
-    if !several || busy < RARELY * facts.thread_time.as_secs_f64() || acquired as f64 >= FEW_A_SECOND * busy {
-        return String::new();
-    }
-    format!(
-        " Only {} seen in {} of CPU time: spinning at locks of its own would not be.",
-        if acquired == 1 {
-            "1 acquisition was".to_owned()
-        } else {
-            format!("{} acquisitions were", numbers::grouped(acquired))
-        },
-        numbers::time(busy * 1e9)
-    )
-}
-
-/// Threads with less than this share of their time on a CPU spin at nothing.
-const RARELY: f64 = 0.1;
-/// Acquisitions for each second of CPU time, fewer of which are few.
-const FEW_A_SECOND: f64 = 1000.0;
-
 fn longest_wait(class: &ClassSample) -> u64 {
     class.counts.wait_max.max(class.waiting.longest_ns)
 }
@@ -220,7 +177,11 @@ fn asked(facts: &Facts<'_>, class: &ClassSample) -> String {
 /// The thread that holds it, and where.
 fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
     if class.waiting.longest_ns >= LONG && class.waiting.sum_ns > class.counts.wait_ns {
-        let verb = if facts.ended { "waited to the end" } else { "wait now" };
+        let verb = match (facts.ended, class.waiting.threads) {
+            (true, _) => "waited to the end",
+            (false, 1) => "waits now",
+            (false, _) => "wait now",
+        };
         let holder = standing(facts, class);
         let who = holder.as_ref().map_or_else(String::new, |(thread, place)| {
             format!(
@@ -291,7 +252,7 @@ mod tests {
     use lockyard_segment::sample::{CallerSample, Counts, Hold, Place, ThreadSample, Wait};
 
     use super::*;
-    use crate::follow::Known;
+    use crate::known::Known;
     use crate::symbols::Symbols;
 
     /// The verdict on a lock that cost `lost` of the threads' time, where they were in futex calls
@@ -385,6 +346,39 @@ mod tests {
             let text = said(vec![calm]);
             assert!(text.starts_with("Locks are not this program's problem"), "{text}");
         }
+    }
+
+    /// Calls with a deadline that is over are tries: there were more waits than acquisitions.
+    #[test]
+    fn waits_whose_time_is_up_at_once_are_tries() {
+        let mut polled = tried(0, 500, 3_684);
+        (polled.counts.gave_up, polled.counts.wait_ns) = (3_684, 3_684_000);
+        let text = said(vec![polled.clone()]);
+        assert!(text.starts_with("Locks cost this program tries: 3,684 found mutex a taken and came again"), "{text}");
+        polled.counts.gave_up = 600;
+        let text = said(vec![polled]);
+        assert!(text.contains(" in 3,084 of 500 acquisitions"), "{text}");
+    }
+
+    /// The time of threads that idle hid that the others went no faster than the lock.
+    #[test]
+    fn a_lock_that_limits_a_few_threads_is_named_beside_idle_ones() {
+        let mut busy = tried(0, 2_000, 1_900);
+        (busy.counts.wait_ns, busy.counts.locks) = (1_800_000_000, 1);
+        busy.counts.holds[bucket(950_000)] = 100;
+        let of = |threads: u64, class: &ClassSample| {
+            let sample = Sample { classes: vec![class.clone()], seconds: 2.0, threads: 2, ..Sample::default() };
+            let (symbols, known, thread_time) =
+                (Symbols::default(), Known::default(), Duration::from_secs(2 * threads));
+            verdict(&Facts { sample: &sample, thread_time, cpus: 2, ended: true, symbols: &symbols, known: &known })
+        };
+        for threads in [4, 400] {
+            let text = of(threads, &busy);
+            assert!(text.starts_with("Locks cost this program 1.80 s") && text.contains("It is held 9"), "{text}");
+        }
+        // Held for long, and nobody waits for it.
+        busy.counts.wait_ns = 100_000_000;
+        assert!(of(400, &busy).starts_with("Locks are not this program's problem"));
     }
 
     #[test]

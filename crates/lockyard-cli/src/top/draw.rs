@@ -190,7 +190,7 @@ mod tests {
 
     use super::super::state::Sort;
     use super::*;
-    use crate::follow::Known;
+    use crate::known::Known;
 
     fn drawn(state: &State, width: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, 30)).unwrap();

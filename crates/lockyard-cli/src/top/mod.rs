@@ -21,7 +21,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 
 use crate::cli::TopArgs;
 use crate::failure::{Failure, INTERRUPTED, plain};
-use crate::follow::Known;
+use crate::known::Known;
 use crate::observe::{name_of, unseen_process};
 use crate::terminal::{self, Screen};
 use crate::{interrupt, unseen};

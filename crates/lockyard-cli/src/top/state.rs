@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockyard_segment::Sample;
 use lockyard_segment::sample::{ClassSample, Counts};
 
-use crate::follow::Known;
+use crate::known::Known;
 use crate::report::facts::Facts;
 use crate::report::verdict;
 use crate::symbols::Symbols;

@@ -4,7 +4,7 @@ use lockyard_segment::histogram::bucket;
 use lockyard_segment::sample::{Place, Waiting, Within};
 
 use super::*;
-use crate::follow::Known;
+use crate::known::Known;
 use crate::symbols::Symbols;
 
 /// The advice on `class` of a program of 16 threads on 2 CPUs, after two seconds.
