@@ -88,8 +88,12 @@ impl Told<'_> {
             return known;
         }
         let place = caller.place();
-        let class = if word == 0 { self.taken_first(place) } else { Class::from_raw(word) };
-        (class, place)
+        if word != 0 {
+            return (Class::from_raw(word), place);
+        }
+        // No call has initialised it: that of which one is known lay there before.
+        origins::forget(self.lock);
+        (self.taken_first(place), place)
     }
 
     /// The lock is destroyed.
