@@ -130,6 +130,21 @@ fn a_lock_is_not_of_the_code_whose_lock_lay_there_before() {
     assert_eq!((used, classes.all("opens")), (vec![1000, 1000], 0), "{:?}", classes.sample.classes);
 }
 
+/// Holds that began with the return of `my_wait` were its own.
+#[test]
+fn a_hold_after_a_wait_is_of_the_code_that_called_the_function_which_waits() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return eprintln!("skipped: frames are followed on x86-64 only");
+    }
+    let classes = classes_of(&compile(&program("waits.c")));
+    let callers = &classes.of("mutex", "consumes").callers;
+    let holds = |function: &str| -> u64 {
+        let within = callers.iter().filter(|caller| classes.function(caller.place.place) == Some(function));
+        within.map(|caller| caller.holds).sum()
+    };
+    assert!(holds("consumes") >= 1 && holds("my_wait") == 0, "{callers:?}");
+}
+
 /// The lock that hurt was one of "other locks", since those of other places came before.
 #[test]
 fn a_lock_that_is_waited_for_has_a_class_however_many_others_there_are() {

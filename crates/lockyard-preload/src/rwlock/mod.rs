@@ -169,7 +169,7 @@ impl RwlockObject {
 
     /// The lock, as the statistics know it.
     fn told(&self, shared: bool) -> Told<'_> {
-        Told { class: &self.class, kind: b"rwlock", lock: self.address(), shared }
+        Told { class: &self.class, kind: b"rwlock", lock: self.address(), shared, waits: false }
     }
 
     /// The thread that holds it or keeps others out.
