@@ -145,6 +145,22 @@ fn a_hold_after_a_wait_is_of_the_code_that_called_the_function_which_waits() {
     assert!(holds("consumes") >= 1 && holds("my_wait") == 0, "{callers:?}");
 }
 
+/// Locks of a plugin were those of another one, which was unloaded and had lain in its place.
+#[test]
+fn locks_of_a_plugin_are_not_of_the_one_that_lay_there_before() {
+    let first = compile(&program("plugin.c"));
+    let second = first.with_file_name(format!("second-{}", std::process::id()));
+    std::fs::copy(&first, &second).unwrap();
+    let classes = classes_of_call(&compile(&program("plugins.c")), &[&first, &second, &second]);
+    std::fs::remove_file(&second).unwrap();
+    let acquired = |path: &Path| -> u64 {
+        let of = classes.sample.classes.iter().filter(|class| path.ends_with(&class.name));
+        of.map(|class| class.counts.acquired).sum()
+    };
+    let each = acquired(&first);
+    assert!(each > 0 && acquired(&second) == 2 * each, "{:?}", classes.sample.classes);
+}
+
 /// The lock that hurt was one of "other locks", since those of other places came before.
 #[test]
 fn a_lock_that_is_waited_for_has_a_class_however_many_others_there_are() {

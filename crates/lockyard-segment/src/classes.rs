@@ -98,7 +98,12 @@ pub(crate) fn named(kind: &[u8], name: &[u8], site: usize, publish: fn(Class)) -
 /// [`class_at`](crate::class_at), or [`class_awaited`](crate::class_awaited); `publish` gets a new
 /// class.
 pub(crate) fn at(kind: &[u8], address: usize, is_awaited: bool, publish: fn(Class)) -> Class {
-    let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64;
+    // The code that was there when the class was made may have been unloaded.
+    let is_there = |identity: &Identity| {
+        site::known(address)
+            .is_none_or(|site| identity.site.load(Relaxed) == site.place as u64 && identity.name.is(site.path()))
+    };
+    let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64 && is_there(identity);
     known(kind, same).unwrap_or_else(|| {
         if count() >= CLASSES - NAMES - if is_awaited { 0 } else { AWAITED } {
             return Class::NONE;
