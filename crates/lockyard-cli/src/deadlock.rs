@@ -86,8 +86,8 @@ pub(crate) struct Holder<'a> {
 }
 
 /// The threads that hold what `waiter` waits for: by their notes, else by what the waiter was told.
-/// Of notes of exclusive holds that one counts which the thread has made of which the waiter was
-/// told, or after the wait had begun: such ones have a time.
+/// An exclusive hold counts if it is of the thread of which the waiter was told, or began after the
+/// wait: then it has a time.
 pub(crate) fn holders<'a>(threads: &'a [ThreadSample], waiter: &ThreadSample, wait: &Wait) -> Vec<Holder<'a>> {
     let same = || threads.iter().enumerate().filter(|(_, thread)| thread.process == waiter.process);
     let is_told = |thread: usize| wait.holder != 0 && threads[thread].thread == wait.holder;
