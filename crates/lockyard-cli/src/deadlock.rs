@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(names(&two), [0u32; 0]);
     }
 
-    /// A lock that another thread released, or whose memory became another lock: the first thread's
+    /// A lock that another thread released, or whose memory became another one: the first thread's
     /// note stays. It waits for 20, whose holder waits for the lock, and the last one works with it.
     fn stale() -> [ThreadSample; 3] {
         let mut threads = [thread(1, 20, &[10]), thread(2, 10, &[20]), thread(3, 0, &[10])];

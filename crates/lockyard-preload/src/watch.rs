@@ -129,10 +129,7 @@ impl Told<'_> {
 
     /// The calling thread has taken the lock by `caller`. The lock is settled, if the place of the
     /// call is known to hold locks. Else the thread notes the call, until it gives the lock back.
-    pub(crate) fn learn(self, caller: Call) {
-        if !segment::watched() {
-            return;
-        }
+    fn learn(self, caller: Call) {
         match caller.settled_place() {
             // Lock calls need not look further because waits have to.
             Some(_) if self.waits => {}
@@ -227,7 +224,11 @@ impl Told<'_> {
             let caller = Caller::new(class, place);
             if self.shared { caller.shared() } else { caller }
         };
-        take_as((caller, self.lock), patience, attempt, queued, holder, wait)
+        let result = take_as((caller, self.lock), patience, attempt, queued, holder, wait);
+        if result == 0 {
+            self.learn(call);
+        }
+        result
     }
 
     /// The code at `caller` gives the lock up, and sleeps until others put it into its queue, or

@@ -347,12 +347,7 @@ impl MutexObject {
 
     /// The same, after a wait in which the mutex was given up, for the code at `caller`.
     pub(crate) fn acquire_again(&self, lock: MutexKind, caller: Call) -> c_int {
-        let told = self.told(lock).in_wait();
-        let result = self.take(told, lock, caller, Patience::<()>::Forever, || self.acquire(lock));
-        if result == 0 {
-            told.learn(caller);
-        }
-        result
+        self.take(self.told(lock).in_wait(), lock, caller, Patience::<()>::Forever, || self.acquire(lock))
     }
 
     /// Takes the lock under the mutex by `wait`, and tells of it.
@@ -401,11 +396,9 @@ impl MutexObject {
                 deadline.map_or_else(|error| error, |deadline| self.acquire_until(lock, &deadline))
             }
         };
-        let told = self.told(lock);
-        let result = self.take(told, lock, caller, patience, wait);
+        let result = self.take(self.told(lock), lock, caller, patience, wait);
         if result == 0 {
             self.owned(kind, lock, me);
-            told.learn(caller);
         }
         Some(result)
     }
