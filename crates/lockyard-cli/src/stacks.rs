@@ -54,7 +54,7 @@ pub(crate) fn told(sample: &Sample, process: u32, symbols: &Symbols) -> Result<S
     let Some((waiter, wait)) = waiting.max_by_key(|(_, wait)| wait.ns) else {
         return Ok("\n  Stacks: no thread waits now.\n".to_owned());
     };
-    let holder = deadlock::holders(&sample.waiters, waiter, wait).first().map(|&(index, _)| &sample.waiters[index]);
+    let holder = deadlock::holders(&sample.waiters, waiter, wait).first().map(|holder| &sample.waiters[holder.thread]);
     let mut text = match holder {
         Some(holder) => stack(process, holder, "the holder, ", symbols)?,
         None => "\n  Stacks: the holder is not known.\n".to_owned(),

@@ -162,7 +162,7 @@ impl Companion<Linux> for Held<'_> {
     }
 
     fn adopted(&self, moment: u64) {
-        self.mutex.told(self.lock).moved(self.caller, moment, || self.mutex.queued(self.lock));
+        self.mutex.told(self.lock).in_wait().moved(self.caller, moment, || self.mutex.queued(self.lock));
     }
 }
 
@@ -233,7 +233,7 @@ unsafe fn wait(cond: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, time: Tim
     let told = Object::condition(cond, caller.at());
     told.tell(Kind::Wait);
     if !nested {
-        mutex.told(lock).idle(caller);
+        mutex.told(lock).in_wait().idle(caller);
     }
     let held = Held { mutex, lock, nested, caller, told };
     // SAFETY: the caller holds the mutex, as in C.

@@ -50,6 +50,9 @@ pub(crate) struct Told<'a> {
     pub(crate) lock: usize,
     /// Whether it is taken together with others.
     pub(crate) shared: bool,
+    /// Whether it is given up and taken again by waits at a condition variable: by other code, as a
+    /// rule, than its lock calls.
+    pub(crate) waits: bool,
 }
 
 const SETTLED: u32 = 1 << 16;
@@ -74,6 +77,11 @@ pub(crate) fn wrapped(word: u32, call: Call) -> Option<(Class, usize)> {
 }
 
 impl Told<'_> {
+    /// The same, in a wait at a condition variable.
+    pub(crate) fn in_wait(self) -> Self {
+        Self { waits: true, ..self }
+    }
+
     /// Gives the lock, which is being initialised, the class of the code at `caller`.
     #[cold]
     pub(crate) fn name(self, caller: Call) {
@@ -84,12 +92,16 @@ impl Told<'_> {
     /// Its class, and the place of the code that calls.
     fn asked(self, caller: Call) -> (Class, usize) {
         let word = self.class.load(Relaxed);
-        if let Some(known) = plain(word, caller) {
+        if let Some(known) = plain(word, caller).filter(|_| !self.waits) {
             return known;
         }
         let place = caller.place();
-        let class = if word == 0 { self.taken_first(place) } else { Class::from_raw(word) };
-        (class, place)
+        if word != 0 {
+            return (Class::from_raw(word), place);
+        }
+        // No call has initialised it: that of which one is known lay there before.
+        origins::forget(self.lock);
+        (self.taken_first(place), place)
     }
 
     /// The lock is destroyed.
@@ -117,15 +129,14 @@ impl Told<'_> {
 
     /// The calling thread has taken the lock by `caller`. The lock is settled, if the place of the
     /// call is known to hold locks. Else the thread notes the call, until it gives the lock back.
-    pub(crate) fn learn(self, caller: Call) {
-        if !segment::watched() {
-            return;
-        }
+    fn learn(self, caller: Call) {
         match caller.settled_place() {
+            // Lock calls need not look further because waits have to.
+            Some(_) if self.waits => {}
             Some(place) => self.settle((caller.at(), place)),
             None => {
                 let me = thread::block();
-                me.lessons.begin(self.lock, caller, self.shared);
+                me.lessons.begin(self.lock, caller, self.shared, self.waits);
                 // No fast paths: the release is to be seen.
                 me.page.set(core::ptr::null());
             }
@@ -165,7 +176,7 @@ impl Told<'_> {
         if segment::watched() {
             let lessons = &thread::block().lessons;
             if lessons.are_under_way()
-                && let Some(places) = lessons.end(self.lock, caller)
+                && let Some(places) = lessons.end(self.lock, caller, self.waits)
             {
                 self.settle(places);
             }
@@ -213,14 +224,18 @@ impl Told<'_> {
             let caller = Caller::new(class, place);
             if self.shared { caller.shared() } else { caller }
         };
-        take_as((caller, self.lock), patience, attempt, queued, holder, wait)
+        let result = take_as((caller, self.lock), patience, attempt, queued, holder, wait);
+        if result == 0 {
+            self.learn(call);
+        }
+        result
     }
 
     /// The code at `caller` gives the lock up, and sleeps until others put it into its queue, or
     /// wake it.
     pub(crate) fn idle(self, caller: Call) {
         if segment::watched() {
-            segment::releasing(self.lock);
+            self.releasing(caller);
             segment::released(self.lock);
             let (class, place) = self.asked(caller);
             segment::idle(Caller::new(class, place), self.lock);
@@ -231,8 +246,9 @@ impl Told<'_> {
     /// whether others wait.
     pub(crate) fn moved(self, caller: Call, since: u64, queued: impl Fn() -> Option<bool>) {
         if segment::watched() {
-            let caller = Caller::new(Class::from_raw(self.class.load(Relaxed)), caller.place());
-            segment::acquired_after(caller, self.lock, since, queued() == Some(true));
+            let told = Caller::new(Class::from_raw(self.class.load(Relaxed)), caller.place());
+            segment::acquired_after(told, self.lock, since, queued() == Some(true));
+            self.learn(caller);
         }
     }
 }

@@ -26,9 +26,18 @@ struct Classes {
 
 /// Runs the program at `path` to its end.
 fn classes_of(path: &Path) -> Classes {
+    classes_of_call(path, &[])
+}
+
+/// The same with arguments.
+fn classes_of_call(path: &Path, arguments: &[&Path]) -> Classes {
     let session = std::process::id();
     let mut command = Command::new(path);
-    command.env("LD_PRELOAD", library()).env("LOCKYARD_STAT", "1").env("LOCKYARD_SESSION", session.to_string());
+    command
+        .args(arguments)
+        .env("LD_PRELOAD", library())
+        .env("LOCKYARD_STAT", "1")
+        .env("LOCKYARD_SESSION", session.to_string());
     // The tests of this process have one session.
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _alone = ALONE.lock();
@@ -50,10 +59,14 @@ fn classes_of(path: &Path) -> Classes {
 impl Classes {
     /// The classes of locks of `function`, whatever the compiler has added to its name.
     fn with<'a>(&'a self, function: &'a str) -> impl Iterator<Item = &'a ClassSample> {
-        let within =
-            |site: u64| self.symbols.iter().rfind(|(address, _)| *address <= site).map(|(_, name)| name.as_str());
-        let is = move |site: u64| within(site).and_then(|name| name.split('.').next()) == Some(function);
+        let is = move |site: u64| self.function(site) == Some(function);
         self.sample.classes.iter().filter(move |class| class.name.ends_with(&self.program) && is(class.site))
+    }
+
+    /// The function of the code at `site`, without what the compiler has added to its name.
+    fn function(&self, site: u64) -> Option<&str> {
+        let (_, name) = self.symbols.iter().rfind(|(address, _)| *address <= site)?;
+        name.split('.').next()
     }
 
     fn of<'a>(&'a self, kind: &str, function: &'a str) -> &'a ClassSample {
@@ -104,6 +117,48 @@ fn locks_are_of_the_code_that_holds_them_and_not_of_what_passes_them_on() {
             assert_eq!(classes.all(function), 0, "{optimised}: {function}");
         }
     }
+}
+
+/// The mutex was called one of code that had freed the memory, without a call that destroys it.
+#[test]
+fn a_lock_is_not_of_the_code_whose_lock_lay_there_before() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return eprintln!("skipped: frames are followed on x86-64 only");
+    }
+    let classes = classes_of(&compile(&program("reused.c")));
+    let used: Vec<u64> = ["uses", "has_two"].map(|function| classes.all(function)).to_vec();
+    assert_eq!((used, classes.all("opens")), (vec![1000, 1000], 0), "{:?}", classes.sample.classes);
+}
+
+/// Holds that began with the return of `my_wait` were its own.
+#[test]
+fn a_hold_after_a_wait_is_of_the_code_that_called_the_function_which_waits() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return eprintln!("skipped: frames are followed on x86-64 only");
+    }
+    let classes = classes_of(&compile(&program("waits.c")));
+    let callers = &classes.of("mutex", "consumes").callers;
+    let holds = |function: &str| -> u64 {
+        let within = callers.iter().filter(|caller| classes.function(caller.place.place) == Some(function));
+        within.map(|caller| caller.holds).sum()
+    };
+    assert!(holds("consumes") >= 1 && holds("my_wait") == 0, "{callers:?}");
+}
+
+/// Locks of a plugin were those of another one, which was unloaded and had lain in its place.
+#[test]
+fn locks_of_a_plugin_are_not_of_the_one_that_lay_there_before() {
+    let first = compile(&program("plugin.c"));
+    let second = first.with_file_name(format!("second-{}", std::process::id()));
+    std::fs::copy(&first, &second).unwrap();
+    let classes = classes_of_call(&compile(&program("plugins.c")), &[&first, &second, &second]);
+    std::fs::remove_file(&second).unwrap();
+    let acquired = |path: &Path| -> u64 {
+        let of = classes.sample.classes.iter().filter(|class| path.ends_with(&class.name));
+        of.map(|class| class.counts.acquired).sum()
+    };
+    let each = acquired(&first);
+    assert!(each > 0 && acquired(&second) == 2 * each, "{:?}", classes.sample.classes);
 }
 
 /// The lock that hurt was one of "other locks", since those of other places came before.

@@ -98,7 +98,12 @@ pub(crate) fn named(kind: &[u8], name: &[u8], site: usize, publish: fn(Class)) -
 /// [`class_at`](crate::class_at), or [`class_awaited`](crate::class_awaited); `publish` gets a new
 /// class.
 pub(crate) fn at(kind: &[u8], address: usize, is_awaited: bool, publish: fn(Class)) -> Class {
-    let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64;
+    // The code that was there when the class was made may have been unloaded.
+    let is_there = |identity: &Identity| {
+        site::known(address)
+            .is_none_or(|site| identity.site.load(Relaxed) == site.place as u64 && identity.name.is(site.path()))
+    };
+    let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64 && is_there(identity);
     known(kind, same).unwrap_or_else(|| {
         if count() >= CLASSES - NAMES - if is_awaited { 0 } else { AWAITED } {
             return Class::NONE;
@@ -133,13 +138,30 @@ fn made(kind: &[u8], name: &[u8], site: usize, address: usize, publish: fn(Class
 
 /// A lock has got `class`. How many have by now.
 pub(crate) fn joined(class: Class) -> u64 {
-    IDENTITIES[class.index()].locks.fetch_add(1, Relaxed) + 1
+    IDENTITIES[class.index()].locks.fetch_add(1, SeqCst) + 1
 }
 
-/// A lock that had `class` has another one. How many have it by now.
-pub(crate) fn left(class: Class) -> u64 {
+/// A lock that had `class` has another one.
+pub(crate) fn left(class: Class) {
     let locks = &IDENTITIES[class.index()].locks;
-    locks.fetch_update(Relaxed, Relaxed, |locks| locks.checked_sub(1)).map_or(0, |before| before - 1)
+    let _ = locks.fetch_update(SeqCst, SeqCst, |locks| locks.checked_sub(1));
+}
+
+/// Tells readers how many locks have `class`, after each change.
+pub(crate) fn tell_locks(class: Class, told: &AtomicU64) {
+    tell_latest(&IDENTITIES[class.index()].locks, told);
+}
+
+/// Stores in `told` what `word` is: of threads that come at once after they have changed it, the
+/// last store is that of the last change.
+fn tell_latest(word: &AtomicU64, told: &AtomicU64) {
+    loop {
+        let known = word.load(SeqCst);
+        told.store(known, SeqCst);
+        if word.load(SeqCst) == known {
+            return;
+        }
+    }
 }
 
 /// The code that initialises locks of `class` only passes them on, if several functions call it:
@@ -181,7 +203,6 @@ pub(crate) fn with_names() -> impl Iterator<Item = usize> {
 pub(crate) fn describe(index: usize, record: &ClassRecord) {
     let identity = &IDENTITIES[index];
     record.site.store(identity.site.load(Relaxed), Relaxed);
-    record.tally.locks.fetch_max(identity.locks.load(Relaxed), Relaxed);
     record.kind.copy_from(&identity.kind);
     record.name.copy_from(&identity.name);
 }
@@ -202,5 +223,23 @@ mod tests {
         let class = named(b"rwlock", b"published", 0, publish);
         assert_ne!(class, Class::NONE);
         assert_eq!(named(b"rwlock", b"published", 0, |_| panic!("it is known")), class);
+    }
+
+    /// A number that was stored late stayed: of a class with one lock less.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_last_number_of_locks_is_told_last() {
+        static WORD: AtomicU64 = AtomicU64::new(0);
+        static TOLD: AtomicU64 = AtomicU64::new(0);
+        let change = || {
+            WORD.fetch_add(1, SeqCst);
+            tell_latest(&WORD, &TOLD);
+        };
+        let mut when = 0;
+        while when < crate::interrupted::interrupted(when, change, change) {
+            assert_eq!(TOLD.load(SeqCst), WORD.load(SeqCst), "another change after instruction {when}");
+            when += 1;
+        }
+        assert!(when > 10);
     }
 }

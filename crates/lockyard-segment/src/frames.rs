@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | `KNOWN` | the first that asks | the tables were read, once in the life of the process |
 //! | `WALKS` | the same | they say how to come to the caller's frame |
-//! | `PASSES` | a lesson | the function had returned when its lock was given back |
+//! | `PASSES` | a lesson | the function had returned when its lock was given back, or only waits |
 //! | `ENDS` | a lesson | the function, whose lock it was, had not |
 //! | `SEVERAL` | initialisations | the function was called by two functions |
 //!

@@ -100,6 +100,8 @@ mod forked;
 pub mod frames;
 pub mod histogram;
 mod holds;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod interrupted;
 pub mod layout;
 mod lesson;
 mod life;

@@ -276,9 +276,10 @@ impl Reader {
                 classes[wait.class].waiting.add(Waiting { threads: 1, longest_ns: ns, sum_ns, holder });
             }
             let holds = page.held[..page.depth()].iter().filter_map(|held| {
-                let place = self.place(Caller::from_raw(held.caller.load(Relaxed))?);
+                let caller = Caller::from_raw(held.caller.load(Relaxed))?;
                 let ns = holds::held_for(held.since.load(Relaxed), now)?;
-                Some(Hold { lock: held.lock.load(Relaxed), place, ns })
+                let (place, shared) = (self.place(caller), caller.is_shared());
+                Some(Hold { lock: held.lock.load(Relaxed), place, shared, ns })
             });
             let (thread, name) = (page.thread.load(Relaxed) as u32, page.name.get());
             all.push(ThreadSample { process: self.image.process, thread, name, waits, holds: holds.collect() });

@@ -91,6 +91,8 @@ pub struct Hold {
     pub lock: u64,
     /// Where it was taken.
     pub place: Place,
+    /// Whether together with others.
+    pub shared: bool,
     /// For how long so far, in nanoseconds; 0: unknown.
     pub ns: u64,
 }

@@ -99,8 +99,8 @@ fn found(address: usize) -> Option<Found> {
     is_found.then_some(found)
 }
 
-/// As [`locate`], by the C library.
-fn known(address: usize) -> Option<Site> {
+/// As [`locate`], by the C library alone, which is quick.
+pub(crate) fn known(address: usize) -> Option<Site> {
     let found = found(address).filter(|found| !found.object.is_null())?;
     // SAFETY: what has been found stays as long as the code at `address`, which is in use.
     let (bias, name) = unsafe { ((*found.object).bias, CStr::from_ptr((*found.object).name)) };

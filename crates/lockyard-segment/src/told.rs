@@ -77,9 +77,9 @@ pub fn moves(lock: usize, noted: Class, is: Caller) {
         add(&page.acquired[is.counter()], holds);
     }
     if noted != is.class() {
-        let left = classes::left(noted);
+        classes::left(noted);
+        writer::tell_locks(noted);
         if let Some(record) = writer::class_record(noted) {
-            record.tally.locks.store(left, Relaxed);
             // Before the thread tells of the lock again.
             record.passes.store(1, Release);
         }
@@ -90,10 +90,8 @@ pub fn moves(lock: usize, noted: Class, is: Caller) {
 /// A lock has got `class`, and keeps it.
 #[cold]
 pub fn joined(class: Class) {
-    let locks = classes::joined(class);
-    if let Some(tally) = tally(class) {
-        tally.locks.fetch_max(locks, Relaxed);
-    }
+    classes::joined(class);
+    writer::tell_locks(class);
 }
 
 /// The calling thread's record is about to be another's: what it does from here on counts nowhere.

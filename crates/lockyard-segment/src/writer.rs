@@ -14,7 +14,7 @@
 //! a fork too.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
 
 use lockyard::event;
 use lockyard::platform::Platform;
@@ -305,6 +305,17 @@ fn publish(shared: &Shared, index: usize) {
     }
     classes::describe(index, record);
     shared.header.classes[index / 64].fetch_or(1 << (index % 64), Release);
+    tell_locks(Class::from_raw(index as u32));
+}
+
+/// Tells readers how many locks have `class`, after a change of that, or of the segment: a fence
+/// between it and the look for the record, so that one of two threads sees the other's.
+#[cold]
+pub(crate) fn tell_locks(class: Class) {
+    fence(SeqCst);
+    if let Some(tally) = tally(class) {
+        classes::tell_locks(class, &tally.locks);
+    }
 }
 
 /// Writes the names of `class` into the segment, if there is one.

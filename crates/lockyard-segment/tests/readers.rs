@@ -30,7 +30,7 @@ fn hold(class: Class, read: Caller) {
 fn all_of_many_readers_are_timed_when_a_writer_waits() {
     segment::open(b"test").expect("a segment");
     let class = segment::class(b"rwlock", b"one", 0);
-    let (read, write) = (Caller::new(class, here() + 1), Caller::new(class, here() + 2));
+    let (read, write) = (Caller::new(class, here() + 1).shared(), Caller::new(class, here() + 2));
     let reader = Reader::open(std::process::id()).expect("this process");
     thread::scope(|scope| {
         let (holds, held) = mpsc::channel();

@@ -7,6 +7,7 @@ use lockyard_segment::layout::CLASSES;
 use lockyard_segment::sample::{CallerSample, ClassSample, ThreadSample};
 
 use super::numbers;
+use crate::deadlock;
 use crate::known::Known;
 use crate::symbols::Symbols;
 
@@ -114,15 +115,15 @@ pub(super) fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<
     let waiters = facts.sample.waiters.iter().filter(of_class);
     let (waiter, wait) =
         waiters.filter_map(|thread| Some((thread, thread.waits.as_ref()?))).max_by_key(|(_, wait)| wait.ns)?;
-    // The same address is another lock in another process.
-    facts.sample.waiters.iter().filter(|thread| thread.process == waiter.process).find_map(|thread| {
-        let hold = thread.holds.iter().find(|hold| hold.lock == wait.lock)?;
-        Some((thread, facts.symbols.line(&hold.place)))
-    })
+    let threads = &facts.sample.waiters;
+    let holder = *deadlock::holders(threads, waiter, wait).first()?;
+    Some((&threads[holder.thread], facts.symbols.line(&holder.hold?.place)))
 }
 
 #[cfg(test)]
 mod tests {
+    use lockyard_segment::sample::{Hold, Place, Wait};
+
     use super::*;
 
     #[test]
@@ -141,5 +142,24 @@ mod tests {
         assert_eq!(label(vec![class("Mutex", "a\tb\nc")]), "Mutex a b c");
         assert_eq!(label(vec![class("", "")]), "other locks");
         assert_eq!(label(vec![class("", ""); CLASSES]), "locks beyond the 255 classes");
+    }
+
+    /// The thread was named whose lock another one had released.
+    #[test]
+    fn the_thread_is_named_of_which_the_waiter_was_told() {
+        let holds = |thread| ThreadSample {
+            process: 1,
+            thread,
+            holds: vec![Hold { lock: 8, place: Place::default(), shared: false, ns: 0 }],
+            ..ThreadSample::default()
+        };
+        let wait =
+            Wait { lock: 8, class: 0, place: Place::default(), since: 1, ns: LONG, holder: 3, has_deadline: false };
+        let waiter = ThreadSample { process: 1, thread: 1, waits: Some(wait), ..ThreadSample::default() };
+        let waiters = vec![waiter, holds(2), holds(3)];
+        let sample = Sample { classes: vec![ClassSample::default()], waiters, ..Sample::default() };
+        let (symbols, known) = (&Symbols::default(), &Known::default());
+        let facts = Facts { sample: &sample, thread_time: Duration::ZERO, cpus: 2, ended: true, symbols, known };
+        assert_eq!(standing(&facts, &sample.classes[0]).map(|(thread, _)| thread.thread), Some(3));
     }
 }

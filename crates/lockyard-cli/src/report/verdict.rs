@@ -404,7 +404,7 @@ mod tests {
             let class = ClassSample { kind: kind.to_owned(), ..ClassSample::default() };
             let (place, ns) = (Place::default(), u64::MAX);
             let wait = Wait { lock: 8, class: 0, place: place.clone(), since: 1, ns, holder: 0, has_deadline: false };
-            let holds = vec![Hold { lock: 8, place, ns: 0 }];
+            let holds = vec![Hold { lock: 8, place, shared: false, ns: 0 }];
             let itself = ThreadSample { process: 1, thread: 2, name: String::new(), waits: Some(wait), holds };
             let sample = Sample { classes: vec![class], waiters: vec![itself], ..Sample::default() };
             let (symbols, known, thread_time) = (Symbols::default(), Known::default(), Duration::from_secs(1));

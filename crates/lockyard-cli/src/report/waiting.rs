@@ -65,7 +65,7 @@ pub(super) fn tree(facts: &Facts<'_>) -> String {
             if holders.is_empty() {
                 orphans.push(lock);
             }
-            holders.iter().for_each(|(holder, _)| tree.held.entry(*holder).or_default().push(lock));
+            holders.iter().for_each(|holder| tree.held.entry(holder.thread).or_default().push(lock));
         }
         queue.push(index);
     }
@@ -198,7 +198,7 @@ mod tests {
             thread,
             name: if thread == 1 { "first".to_owned() } else { String::new() },
             waits: (waits_for != 0).then(|| wait(waits_for)),
-            holds: holds.iter().map(|&lock| Hold { lock, place: place(100 * lock), ns: 0 }).collect(),
+            holds: holds.iter().map(|&lock| Hold { lock, place: place(100 * lock), shared: false, ns: 0 }).collect(),
         }
     }
 

@@ -237,7 +237,7 @@ impl MutexObject {
             MutexKind::Rt => (INHERITING_CLASS, b"rtmutex".as_slice()),
             _ => (CLASS, b"mutex".as_slice()),
         };
-        Told { class: self.field(class), kind, lock: core::ptr::from_ref(self).addr(), shared: false }
+        Told { class: self.field(class), kind, lock: core::ptr::from_ref(self).addr(), shared: false, waits: false }
     }
 
     /// The kernel's name of the owner; 0: unknown.
@@ -347,11 +347,11 @@ impl MutexObject {
 
     /// The same, after a wait in which the mutex was given up, for the code at `caller`.
     pub(crate) fn acquire_again(&self, lock: MutexKind, caller: Call) -> c_int {
-        self.take(lock, caller, Patience::<()>::Forever, || self.acquire(lock))
+        self.take(self.told(lock).in_wait(), lock, caller, Patience::<()>::Forever, || self.acquire(lock))
     }
 
     /// Takes the lock under the mutex by `wait`, and tells of it.
-    fn take<D, W>(&self, lock: MutexKind, caller: Call, patience: Patience<D>, wait: W) -> c_int
+    fn take<D, W>(&self, told: Told<'_>, lock: MutexKind, caller: Call, patience: Patience<D>, wait: W) -> c_int
     where
         W: FnOnce() -> c_int,
     {
@@ -364,7 +364,7 @@ impl MutexObject {
             (MutexKind::Mutex, None) => Holder::Unknown,
             _ => Holder::Thread(self.owner(lock)),
         };
-        self.told(lock).take(caller, patience, attempt, queued, holder, wait)
+        told.take(caller, patience, attempt, queued, holder, wait)
     }
 
     /// Everything but the fast path, for the code at `caller` (0: unknown). `None`: the object is
@@ -396,10 +396,9 @@ impl MutexObject {
                 deadline.map_or_else(|error| error, |deadline| self.acquire_until(lock, &deadline))
             }
         };
-        let result = self.take(lock, caller, patience, wait);
+        let result = self.take(self.told(lock), lock, caller, patience, wait);
         if result == 0 {
             self.owned(kind, lock, me);
-            self.told(lock).learn(caller);
         }
         Some(result)
     }

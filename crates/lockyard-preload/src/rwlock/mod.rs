@@ -169,7 +169,7 @@ impl RwlockObject {
 
     /// The lock, as the statistics know it.
     fn told(&self, shared: bool) -> Told<'_> {
-        Told { class: &self.class, kind: b"rwlock", lock: self.address(), shared }
+        Told { class: &self.class, kind: b"rwlock", lock: self.address(), shared, waits: false }
     }
 
     /// The thread that holds it or keeps others out.
@@ -193,12 +193,7 @@ impl RwlockObject {
     ) -> c_int {
         if segment::watched() {
             let queued = || Some(lock.may_be_contended());
-            let told = self.told(shared);
-            let result = told.take(caller, patience, attempt, queued, || self.holder(), wait);
-            if result == 0 {
-                told.learn(caller);
-            }
-            result
+            self.told(shared).take(caller, patience, attempt, queued, || self.holder(), wait)
         } else {
             wait()
         }
