@@ -1,21 +1,25 @@
 //! Whether new threads are recorded: [`Header::recorded_until`].
 //!
 //! A recorder puts that moment off as long as it records, and stores 0 when it stops. One that was
-//! killed stores nothing: later threads find that the moment has passed. The child of a fork is
-//! recorded from its first lock on if its parent is then; another program of the session, until its
-//! recorder has found it.
+//! killed stores nothing: later threads find that the moment has passed. The child of a fork, and a
+//! program that begins, is recorded from its first lock on if its parent is then. If nothing is
+//! known of the parent, the program is, until its recorder has found it.
 //!
 //! **Ordering.** A new thread stores `BEGIN`, then loads the word once more; a recorder that stops
 //! stores 0 there, then `OFF` into each page. Between the two each has a SeqCst fence: the thread
 //! finds the 0, or the recorder finds the page, and `BEGIN` in it.
 
+use core::mem::offset_of;
 use core::sync::atomic::{Ordering::*, fence};
 
 use lockyard::platform::Platform;
 use lockyard::platform::linux::Linux;
+use rustix::fs::OFlags;
+use rustix::io::pread;
 
 use crate::layout::state::{BEGIN, OFF};
-use crate::layout::{Header, ThreadPage};
+use crate::layout::{Header, ThreadPage, VERSION};
+use crate::process;
 use crate::tape::change;
 
 /// For so long after a recorder was there. One that is delayed for longer misses the first events
@@ -35,8 +39,27 @@ pub(crate) fn end(header: &Header) {
 
 /// Whether they are.
 pub(crate) fn is_on(header: &Header) -> bool {
-    let until = header.recorded_until.load(Relaxed);
+    is_to_come(header.recorded_until.load(Relaxed))
+}
+
+/// Most often there is no recorder, and no look at the clock.
+fn is_to_come(until: u64) -> bool {
     until != 0 && Linux::now() < until
+}
+
+/// Whether they are in the parent of this process, which begins in session `session`; or nothing is
+/// known of it: the first program's is the recorder.
+pub(crate) fn is_on_in_parent(session: u32) -> bool {
+    let until = || {
+        let parent = rustix::process::getppid()?.as_raw_pid() as u32;
+        let file = process::open(parent, OFlags::RDONLY).ok()?;
+        let found = process::identity(&file)?;
+        let is_it = (found.process, found.session) == (parent, session) && process::version(&file) == VERSION;
+        let mut until = [0; 8];
+        let length = pread(&file, &mut until, offset_of!(Header, recorded_until) as u64).ok()?;
+        (is_it && length == until.len()).then(|| u64::from_le_bytes(until))
+    };
+    until().is_none_or(is_to_come)
 }
 
 /// The thread of `page`, which is not recorded, is new.

@@ -87,8 +87,6 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
     // SAFETY: a text of the program's start. Read once, before threads that might change it; the
     // answer is not kept.
     let is_followed = !unsafe { libc::getenv(c"LOCKYARD_RECORD".as_ptr()) }.is_null();
-    FOLLOWED.store(is_followed, Relaxed);
-    RECORDED.store(is_followed, Relaxed);
     // SAFETY: as above.
     let session = unsafe { libc::getenv(c"LOCKYARD_SESSION".as_ptr()) };
     if !session.is_null() {
@@ -96,6 +94,8 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
         let text = unsafe { core::ffi::CStr::from_ptr(session) };
         SESSION.store(text.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0), Relaxed);
     }
+    FOLLOWED.store(is_followed, Relaxed);
+    RECORDED.store(is_followed && expected::is_on_in_parent(SESSION.load(Relaxed)), Relaxed);
     // A session has done so when it began, and keeps the names of all that belongs to it. Children
     // of a fork do not: there may be a thousand, and their stacks may be small.
     if !process::alive(SESSION.load(Relaxed)) {
