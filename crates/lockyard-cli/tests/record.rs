@@ -314,6 +314,34 @@ fn a_thread_that_is_quiet_is_recorded_with_what_it_holds() {
     std::fs::remove_file(out).expect("it is there");
 }
 
+/// It was recorded, nobody read its rings, and it was said that windows ended early.
+#[test]
+fn what_begins_after_the_end_is_not_recorded() {
+    let out = file("later");
+    let mut command = record_of(&["--time", "500ms"], &out, Path::new("/bin/sh"), "-c");
+    command.arg("\"$0\" wait; \"$0\" long").arg(program("recorded", ""));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut recorder = command.spawn().expect("it starts");
+    let mut said = BufReader::new(recorder.stdout.take().expect("a pipe"));
+    let mut tell = recorder.stdin.take().expect("a pipe");
+    for expected in ["ready\n", "done\n", "ready\n", "done\n"] {
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a pipe");
+        assert_eq!(line, expected);
+        if line == "ready\n" {
+            let is_recorded = |session| Reader::of_session(session).iter().any(Reader::is_recorded);
+            while is_recorded(recorder.id()) {
+                std::thread::yield_now();
+            }
+            tell.write_all(b"\n").expect("the program listens");
+        }
+    }
+    let Output { stderr, .. } = recorder.wait_with_output().expect("it ends");
+    let said = String::from_utf8(stderr).expect("UTF-8");
+    assert!(said.contains("wrote ") && !said.contains("ended early"), "{said}");
+    std::fs::remove_file(out).expect("it is there");
+}
+
 #[test]
 fn a_program_that_outlives_a_signal_is_named() {
     for (what, signal, code) in [("wait", Signal::INT, 130), ("deaf", Signal::TERM, 143)] {

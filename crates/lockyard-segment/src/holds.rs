@@ -50,8 +50,9 @@ use lockyard::platform::linux::Linux;
 use crate::callers::{self, Caller};
 use crate::classes::Class;
 use crate::histogram::bucket;
-use crate::layout::{DEPTH, HELD, Held, MADE, ThreadPage, state};
+use crate::layout::{DEPTH, HELD, Held, MADE, ThreadPage};
 use crate::process;
+use crate::tape;
 use crate::writer::tally;
 
 /// A time is known.
@@ -86,7 +87,7 @@ pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool 
     let count = counter.load(Relaxed);
     // The look of a thread's first acquisitions, whatever their number: another one needs a
     // register, and so a stack.
-    if is_chosen(number(page, count), 64) || page.tape.load(Relaxed) != state::OFF {
+    if is_chosen(number(page, count), 64) || tape::is_on(page) {
         return false;
     }
     counter.store(count.wrapping_add(1), Relaxed);
@@ -99,7 +100,7 @@ pub fn acquired_plainly(page: &ThreadPage, caller: Caller, lock: usize) -> bool 
 #[inline(always)]
 #[must_use = "what is not done is to be done by `released_on`"]
 pub fn released_plainly(page: &ThreadPage, lock: usize) -> bool {
-    let plain = is_plain(page, lock) && page.tape.load(Relaxed) == state::OFF;
+    let plain = is_plain(page, lock) && !tape::is_on(page);
     if plain {
         page.notes.store(page.notes.load(Relaxed).wrapping_sub(1), Relaxed);
     }
@@ -320,6 +321,7 @@ pub(crate) fn held_for(since: u64, now: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::state;
 
     #[test]
     fn one_in_so_many_is_chosen_whatever_turns_a_thread_takes() {

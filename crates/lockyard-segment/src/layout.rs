@@ -32,7 +32,7 @@ pub use crate::text::Text;
 /// processes of every version read: to those of other versions the file is none of theirs.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyar2");
 /// The version of this layout.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -83,14 +83,12 @@ pub const LENGTH: usize = TAPES_OFFSET + TAPES * size_of::<Tape>();
 pub mod state {
     /// The thread is not recorded.
     pub const OFF: u64 = 0;
-    /// A window begins with its next event.
-    pub const BEGIN: u64 = 1;
-    /// It writes events.
-    pub const ON: u64 = 2;
-    /// The window ended because the ring was full.
-    pub const FULL: u64 = 3;
     /// There is no tape for it.
-    pub const NONE: u64 = 4;
+    pub const NONE: u64 = 1;
+    /// A window begins with its next event. From here on: it is recorded.
+    pub const BEGIN: u64 = 2;
+    /// It writes events.
+    pub const ON: u64 = 3;
 }
 
 /// What the segment is, and whose.
@@ -126,9 +124,9 @@ pub struct Header {
     pub private: AtomicU32,
     /// ... of which had a record beyond the last page.
     pub beyond: AtomicU32,
-    /// 1 while new threads are recorded. Written by the recorder, and where the process begins
-    /// recorded by the process.
-    pub recorded: AtomicU32,
+    /// Until when new threads are recorded, nanoseconds of the monotonic clock; 0: they are not.
+    /// Written by the recorder, and where the process begins recorded by the process.
+    pub recorded_until: AtomicU64,
     /// Threads that could not be recorded: there was no tape for them.
     pub unrecorded: AtomicU32,
     /// Threads that have got a page, one after the other.
@@ -304,13 +302,13 @@ impl ThreadPage {
         self.thread.load(Relaxed) != 0 || self.events.iter().any(|count| count.load(Relaxed) != 0)
     }
 
-    /// The page is `thread`'s from now on, `recorded` or not. What the thread that had it before
-    /// has left goes: it ended without a release. Its last wait stays, until it is counted.
-    pub(crate) fn begin_anew(&self, thread: u32, recorded: bool) {
+    /// The page is `thread`'s from now on. What the thread that had it before has left goes: it
+    /// ended without a release. Its last wait stays, until it is counted.
+    pub(crate) fn begin_anew(&self, thread: u32) {
         self.waiting.store(0, Relaxed);
         self.ending.store(0, Relaxed);
         self.name.set(b"");
-        self.tape.store(if recorded { state::BEGIN } else { state::OFF }, Relaxed);
+        self.tape.store(state::OFF, Relaxed);
         self.thread.store(thread.into(), Relaxed);
         // They go on: what a late waiter saw is no word of this thread.
         self.notes.store(self.notes.load(Relaxed) & !(DEPTH | 1 << 63), Relaxed);

@@ -95,6 +95,7 @@
 pub mod callers;
 pub mod classes;
 mod exec;
+mod expected;
 mod fallbacks;
 mod forked;
 pub mod frames;

@@ -8,6 +8,7 @@ use lockyard::platform::linux::file::File;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::callers::Caller;
+use crate::expected;
 use crate::layout::{TAPES, ThreadPage, WITH_DEADLINE, state};
 use crate::process::{self, Image};
 use crate::reader::Reader;
@@ -25,8 +26,11 @@ pub struct Recorder {
     on: bool,
     /// Since when.
     since: u64,
-    /// What the process had counted before: cut windows, threads without a tape.
-    before: (u64, u32),
+    /// Threads without a tape that the process had counted before.
+    before: u32,
+    /// Windows that ended because a ring was full, and what the tapes have counted of them so far.
+    cut: u64,
+    full: [u64; TAPES],
     /// The segment's file, locked: the system unlocks it when the recorder ends, however it does.
     _claim: Option<File>,
 }
@@ -55,6 +59,17 @@ pub struct Noted {
     pub is_shared: bool,
 }
 
+/// What a tape has of its thread's last window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// All.
+    Whole,
+    /// Nothing: the thread has told nothing since the window was to begin.
+    Nothing,
+    /// Not all: the ring was full.
+    Cut,
+}
+
 /// What a thread was at when it was recorded no more.
 #[derive(Debug, Clone)]
 pub struct Standing {
@@ -62,10 +77,8 @@ pub struct Standing {
     pub tape: usize,
     /// The kernel's name of the thread. It may have ended.
     pub thread: u32,
-    /// Whether its tape has all that it did since its last window began.
-    pub is_whole: bool,
-    /// Whether it has told nothing since it was to begin one. Neither: its ring was full.
-    pub is_quiet: bool,
+    /// What its tape has of its last window.
+    pub told: Told,
     /// The lock that it waited for, since when, and whether that ends at a deadline.
     pub waits: Option<(Noted, u64, bool)>,
     /// The locks that it held, as far as noted.
@@ -88,11 +101,17 @@ impl Recorder {
     pub fn open(process: u32) -> Result<Self, Refusal> {
         let reader = Reader::map(Image::of(process), true, true)?;
         let claim = Some(claim(Image::of(process)).ok_or(Refusal::Recorded(process))?);
-        let mut recorder = Self { reader, on: false, since: 0, before: (0, 0), _claim: claim };
-        // What an earlier recorder has left.
+        let mut recorder = Self::new(reader, claim, true);
+        // What an earlier recorder has left: one that was killed has let windows go on.
+        recorder.pause();
+        recorder.cut = 0;
+        recorder.before = recorder.unrecorded();
         tape::all(recorder.reader.shared()).for_each(|(_, tape)| tape.skip());
-        recorder.before = (recorder.cut(), recorder.unrecorded());
         Ok(recorder)
+    }
+
+    fn new(reader: Reader, claim: Option<File>, on: bool) -> Self {
+        Self { reader, on, since: 0, before: 0, cut: 0, full: [0; TAPES], _claim: claim }
     }
 
     /// For each segment of session `session` whose [key](Self::key) is not among `known`.
@@ -100,7 +119,11 @@ impl Recorder {
         let members = Reader::members(session).into_iter();
         let readers = members.filter_map(|image| Reader::map(image, true, false).ok());
         let new = readers.filter(|reader| !known.contains(&reader.key()));
-        new.map(|reader| Self { _claim: claim(reader.image()), reader, on: true, since: 0, before: (0, 0) }).collect()
+        let open = |reader: Reader| {
+            let (claim, on) = (claim(reader.image()), reader.is_recorded());
+            Self::new(reader, claim, on)
+        };
+        new.map(open).collect()
     }
 
     /// What tells its segment from others: a program that execs another has a new one.
@@ -119,15 +142,25 @@ impl Recorder {
     }
 
     /// The process is recorded from here on: every thread that it has, and will have; whether it
-    /// was not before. Called again it begins new windows where a ring was full.
+    /// was not before. Called again it begins new windows where a ring was full; to be called
+    /// several times a second, or else new threads take the recorder to be gone.
     pub fn record(&mut self) -> bool {
         let begins = !std::mem::replace(&mut self.on, true);
         if begins {
             self.since = Linux::now();
         }
-        self.reader.shared().header.recorded.store(1, Relaxed);
+        expected::begin(&self.reader.shared().header);
         self.threads().for_each(|page| tape::begin(&page.tape));
+        self.count_cuts();
         begins
+    }
+
+    /// One of each tape at most: the counters are another process's, and may say anything.
+    fn count_cuts(&mut self) {
+        for (number, tape) in tape::all(self.reader.shared()) {
+            let full = tape.full.load(Relaxed);
+            self.cut += u64::from(std::mem::replace(&mut self.full[number], full) != full);
+        }
     }
 
     /// The kernel's names of its threads. Some may have ended.
@@ -140,8 +173,11 @@ impl Recorder {
         if !std::mem::take(&mut self.on) {
             return Vec::new();
         }
-        self.reader.shared().header.recorded.store(0, Relaxed);
-        self.threads().filter_map(|page| self.standing(page, page.tape.swap(state::OFF, Relaxed))).collect()
+        expected::end(&self.reader.shared().header);
+        let off = |page: &ThreadPage| self.standing(page, page.tape.swap(state::OFF, Relaxed));
+        let standing = self.threads().filter_map(off).collect();
+        self.count_cuts();
+        standing
     }
 
     /// Since when it is recorded, nanoseconds of the monotonic clock; 0: since it began.
@@ -166,8 +202,11 @@ impl Recorder {
         Some(Standing {
             tape: slot,
             thread: page.thread.load(Relaxed) as u32,
-            is_whole: tape == state::ON,
-            is_quiet: tape == state::BEGIN,
+            told: match tape {
+                state::ON => Told::Whole,
+                state::BEGIN => Told::Nothing,
+                _ => Told::Cut,
+            },
             waits: waits.map(|wait| (noted(wait.caller, wait.lock), wait.since, wait.held_by & WITH_DEADLINE != 0)),
             holds: held.collect(),
             cpu: tape::all(shared).find(|(known, _)| *known == slot).map_or((0, 0), |(_, tape)| tape.cpu()),
@@ -187,17 +226,18 @@ impl Recorder {
         }
     }
 
-    /// Windows that ended because nobody read the ring in time.
+    /// Windows that ended because nobody read the ring in time, as of the last [`record`] or
+    /// [`pause`].
+    ///
+    /// [`record`]: Self::record
+    /// [`pause`]: Self::pause
     pub fn cut(&self) -> u64 {
-        tape::all(self.reader.shared())
-            .map(|(_, tape)| tape.full.load(Relaxed))
-            .fold(0, u64::saturating_add)
-            .saturating_sub(self.before.0)
+        self.cut
     }
 
     /// Threads for which there was no tape.
     pub fn unrecorded(&self) -> u32 {
-        self.reader.shared().header.unrecorded.load(Relaxed).saturating_sub(self.before.1)
+        self.reader.shared().header.unrecorded.load(Relaxed).saturating_sub(self.before)
     }
 
     /// The class with number `number`, if the process has told it.
@@ -211,6 +251,13 @@ impl Recorder {
             site: record.site.load(Relaxed),
             passes: record.passes.load(Acquire) != 0,
         })
+    }
+}
+
+impl Reader {
+    /// Whether new threads of the process are to be recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.shared().header.recorded_until.load(Relaxed) != 0
     }
 }
 

@@ -2,14 +2,18 @@
 //!
 //! | [`ThreadPage::tape`] | meaning | stored by |
 //! |---|---|---|
-//! | [`OFF`] | the thread is not recorded | the recorder |
-//! | [`BEGIN`] | a window begins with the thread's next event | the recorder; a new thread |
-//! | [`ON`] | the thread writes events | the thread, instead of `BEGIN` |
-//! | [`FULL`] | the window ended because the ring was full | the thread, instead of `ON` |
+//! | [`OFF`] | the thread is not recorded | the recorder; a new thread |
+//! | | the window ended because the ring was full | the thread, instead of `ON` |
 //! | [`NONE`] | there is no tape for the thread, or no memory | the thread, instead of `BEGIN` |
+//! | [`BEGIN`] | a window begins with the thread's next event | the recorder, instead of `OFF` |
+//! | | | a new thread, instead of `OFF`; a thread in a handler, instead of `ON` |
+//! | [`ON`] | the thread writes events | the thread, instead of `BEGIN` |
 //!
 //! The thread changes the word by compare-exchange, so that no store of the recorder's is lost. The
 //! thread never waits: the recorder stores `BEGIN` again once it has read a full ring.
+//!
+//! A recorder that was killed takes nothing back: its threads are recorded until their rings are
+//! full. Whether later ones are: [`expected`](crate::expected).
 //!
 //! | event | its word's upper 48 bits | bits 8–15 |
 //! |---|---|---|
@@ -43,7 +47,7 @@ use lockyard::platform::linux::threads;
 
 use crate::callers::Caller;
 use crate::classes::Class;
-use crate::layout::state::{BEGIN, FULL, NONE, OFF, ON};
+use crate::layout::state::{BEGIN, NONE, OFF, ON};
 use crate::layout::{Busy, PAGE, Shared, TAPE, TAPES, TAPES_OFFSET, THREADS_OFFSET, Tape, ThreadPage};
 use crate::process::quietly;
 use crate::writer;
@@ -132,7 +136,7 @@ impl Event {
 /// The thread of `page` has asked for the lock at `lock`.
 #[inline]
 pub(crate) fn asked(page: &ThreadPage, caller: Caller, lock: usize) {
-    if page.tape.load(Relaxed) != OFF {
+    if is_on(page) {
         let kind = if caller.is_shared() { Kind::AskRead } else { Kind::AskWrite };
         write(page, kind, lock, caller.class(), false);
     }
@@ -141,7 +145,7 @@ pub(crate) fn asked(page: &ThreadPage, caller: Caller, lock: usize) {
 /// It has the lock, after a wait in which it slept or not.
 #[inline]
 pub(crate) fn granted(page: &ThreadPage, caller: Caller, lock: usize, slept: bool) {
-    if page.tape.load(Relaxed) != OFF {
+    if is_on(page) {
         write(page, Kind::Grant, lock, caller.class(), slept);
     }
 }
@@ -149,7 +153,7 @@ pub(crate) fn granted(page: &ThreadPage, caller: Caller, lock: usize, slept: boo
 /// It did not get the lock, and has not waited.
 #[inline]
 pub(crate) fn failed(page: &ThreadPage, caller: Caller, lock: usize) {
-    if page.tape.load(Relaxed) != OFF {
+    if is_on(page) {
         let kind = if caller.is_shared() { Kind::FailRead } else { Kind::FailWrite };
         write(page, kind, lock, caller.class(), false);
     }
@@ -158,7 +162,7 @@ pub(crate) fn failed(page: &ThreadPage, caller: Caller, lock: usize) {
 /// It does without the lock, after a wait in which it slept or not.
 #[inline]
 pub(crate) fn gave_up(page: &ThreadPage, caller: Caller, lock: usize, slept: bool) {
-    if page.tape.load(Relaxed) != OFF {
+    if is_on(page) {
         write(page, Kind::GaveUp, lock, caller.class(), slept);
     }
 }
@@ -166,7 +170,7 @@ pub(crate) fn gave_up(page: &ThreadPage, caller: Caller, lock: usize, slept: boo
 /// It has given the lock back.
 #[inline]
 pub(crate) fn given_back(page: &ThreadPage, lock: usize) {
-    if page.tape.load(Relaxed) != OFF {
+    if is_on(page) {
         write(page, Kind::Release, lock, Class::NONE, false);
     }
 }
@@ -186,7 +190,7 @@ pub const SEMAPHORE: &[u8] = b"sem_t";
 /// Whether what the thread of `page` does is to be told. One load.
 #[inline(always)]
 pub fn is_on(page: &ThreadPage) -> bool {
-    page.tape.load(Relaxed) != OFF
+    page.tape.load(Relaxed) >= BEGIN
 }
 
 /// The calling thread, whose page is `page`, does `what` with the condition variable or semaphore
@@ -225,7 +229,7 @@ fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) 
     if state == ON || change(page, BEGIN, ON) {
         let begins = state == BEGIN;
         if !tape.event(page, kind, Event::word(kind, lock as u64, class.index()), slept, begins) {
-            change(page, ON, FULL);
+            change(page, ON, OFF);
         }
     }
     if tape.busy.leave() {
@@ -233,7 +237,8 @@ fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) 
     }
 }
 
-fn change(page: &ThreadPage, from: u64, to: u64) -> bool {
+/// `false`: the recorder has stored another state.
+pub(crate) fn change(page: &ThreadPage, from: u64, to: u64) -> bool {
     page.tape.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
 }
 
@@ -418,8 +423,8 @@ pub(crate) fn all(shared: &Shared) -> impl Iterator<Item = (usize, &Tape)> {
 
 /// The recorder wants what the thread with this word does, from its next event on.
 pub(crate) fn begin(word: &AtomicU64) {
-    for state in [OFF, FULL] {
-        let _ = word.compare_exchange(state, BEGIN, Relaxed, Relaxed);
+    if word.load(Relaxed) == OFF {
+        let _ = word.compare_exchange(OFF, BEGIN, Relaxed, Relaxed);
     }
 }
 

@@ -33,7 +33,7 @@ use crate::layout::{
 use crate::process;
 pub(crate) use crate::real::{real, real_pages};
 use crate::untold::{self, Refused};
-use crate::{exec, program, real, site};
+use crate::{exec, expected, program, real, site};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -51,8 +51,10 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// `LOCKYARD_SESSION`, or 0.
 static SESSION: AtomicU32 = AtomicU32::new(0);
-/// Whether `LOCKYARD_RECORD` is set: threads are recorded from their first lock on.
-static RECORDED: AtomicU32 = AtomicU32::new(0);
+/// Whether `LOCKYARD_RECORD` is set: a recorder follows the process, and its children.
+static FOLLOWED: AtomicBool = AtomicBool::new(false);
+/// Whether the process is recorded from its first lock on.
+static RECORDED: AtomicBool = AtomicBool::new(false);
 /// Whether the session was there when the segment was made.
 static IN_SIGHT: AtomicBool = AtomicBool::new(false);
 /// What [`open`] was told of the locks.
@@ -88,7 +90,7 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
     site::ask_ahead();
     // SAFETY: a text of the program's start. Read once, before threads that might change it; the
     // answer is not kept.
-    RECORDED.store(u32::from(!unsafe { libc::getenv(c"LOCKYARD_RECORD".as_ptr()) }.is_null()), Relaxed);
+    let is_followed = !unsafe { libc::getenv(c"LOCKYARD_RECORD".as_ptr()) }.is_null();
     // SAFETY: as above.
     let session = unsafe { libc::getenv(c"LOCKYARD_SESSION".as_ptr()) };
     if !session.is_null() {
@@ -96,6 +98,8 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
         let text = unsafe { core::ffi::CStr::from_ptr(session) };
         SESSION.store(text.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0), Relaxed);
     }
+    FOLLOWED.store(is_followed, Relaxed);
+    RECORDED.store(is_followed && expected::is_on_in_parent(SESSION.load(Relaxed)), Relaxed);
     // A session has done so when it began, and keeps the names of all that belongs to it. Children
     // of a fork do not: there may be a thousand, and their stacks may be small.
     if !process::alive(SESSION.load(Relaxed)) {
@@ -204,7 +208,9 @@ fn describe(shared: &Shared, me: u32) {
     header.namespace.store(process::namespace_of(me), Relaxed);
     header.session.store(SESSION.load(Relaxed), Relaxed);
     IN_SIGHT.store(process::alive(SESSION.load(Relaxed)), Relaxed);
-    header.recorded.store(RECORDED.load(Relaxed), Relaxed);
+    if RECORDED.load(Relaxed) {
+        expected::begin(header);
+    }
     header.opened_ns.store(Linux::now(), Relaxed);
     header.locks.copy_from(&LOCKS);
     for (event, name) in event::Event::ALL.iter().zip(&shared.names) {
@@ -279,6 +285,10 @@ pub fn after_fork_in_child() {
         threads::take_back();
         BASE.store(core::ptr::null_mut(), Relaxed);
         PAGE_OF_THREAD.set(core::ptr::null());
+        // SAFETY: mapped as long as `Parents` is not dropped. The recording may be over that the
+        // variable is of.
+        let is_recorded = || unsafe { base.as_ref() }.is_some_and(|parent| expected::is_on(&parent.header));
+        RECORDED.store(FOLLOWED.load(Relaxed) && is_recorded(), Relaxed);
     }
     OWNER.store(0, Relaxed);
     OPENING.store(0, Relaxed);
@@ -373,7 +383,7 @@ pub(crate) fn mine() -> Option<&'static ThreadPage> {
 /// that, unless it is recorded. One that only execs may give locks back before, in handlers.
 #[inline]
 pub(crate) fn mine_so_far() -> Option<&'static ThreadPage> {
-    if BASE.load(Relaxed).is_null() && RECORDED.load(Relaxed) == 0 { None } else { mine() }
+    if BASE.load(Relaxed).is_null() && !RECORDED.load(Relaxed) { None } else { mine() }
 }
 
 /// The calling thread has no page from here on. The one that it had.
@@ -388,7 +398,7 @@ fn find_mine() -> Option<&'static ThreadPage> {
     // A thread without a record has no page of its own, and its acquisitions are not counted:
     // nobody could add to number 0 plainly.
     let slot = Linux::current()?.id().raw();
-    if RECORDED.load(Relaxed) != 0 || !process::was_filtered() {
+    if RECORDED.load(Relaxed) || !process::was_filtered() {
         open_in_child();
     }
     let shared = shared()?;
@@ -402,7 +412,8 @@ fn find_mine() -> Option<&'static ThreadPage> {
     PAGE_OF_THREAD.set(page);
     shared.header.started.fetch_add(1, Relaxed);
     let thread = threads::kernel_id_of_caller();
-    page.begin_anew(thread, shared.header.recorded.load(Relaxed) != 0);
+    page.begin_anew(thread);
+    expected::join(page, &shared.header);
     PAGES[thread as usize % PAGES.len()].store(u64::from(thread) << 32 | u64::from(slot), Relaxed);
     Some(page)
 }

@@ -133,7 +133,6 @@ impl Recorded {
         let mut followed = Followed::new(child, launch.file(), launch.library.as_deref());
         let end = self.time.map(|time| Instant::now() + time);
         let mut looked = Instant::now();
-        let mut recording_on = true;
         let status = loop {
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
@@ -149,14 +148,13 @@ impl Recorded {
             if recording.recorders.is_empty() {
                 recording.join(session);
             }
-            if recording_on && end.is_some_and(|end| Instant::now() >= end) {
-                recording_on = false;
+            if recording.is_on() && end.is_some_and(|end| Instant::now() >= end) {
                 recording.stop();
             }
-            if recording_on {
+            if recording.is_on() {
                 recording.tick(self.windows);
             }
-            thread::sleep(if recording_on { TICK } else { LOOK });
+            thread::sleep(if recording.is_on() { TICK } else { LOOK });
         };
         match status {
             Some(_) => followed.leave(session),
@@ -168,7 +166,7 @@ impl Recorded {
             )),
         }
         recording.join(session);
-        if recording_on {
+        if recording.is_on() {
             recording.stop();
         }
         let seen = !recording.collector.is_empty();
@@ -197,7 +195,7 @@ impl Recorded {
         let refuse = |error: io::Error| self.refused(&error);
         let file = self.out.grow().map_err(refuse)?;
         let collector = Collector::new(file, program, &Linux::describe(), event_ns()).map_err(refuse)?;
-        Ok(Recording { collector, recorders: Vec::new(), alive: HashMap::new(), begun: Instant::now() })
+        Ok(Recording { collector, recorders: Vec::new(), alive: HashMap::new(), begun: Instant::now(), left_out: None })
     }
 
     fn refused(&self, error: &io::Error) -> Failure {
@@ -251,6 +249,8 @@ struct Recording {
     /// When processes were last seen alive, ns of the monotonic clock, by their recorders' keys.
     alive: HashMap<u64, u64>,
     begun: Instant,
+    /// Windows that were cut and threads that were not recorded until it stopped, if it has.
+    left_out: Option<(u64, u32)>,
 }
 
 impl Recording {
@@ -274,22 +274,33 @@ impl Recording {
         self.alive.extend(there.map(|recorder| (recorder.key(), Linux::now())));
     }
 
-    /// Looks for processes of the session that are new.
+    /// Looks for processes of the session that are new. Of those that come after the end nothing is
+    /// wanted, and nothing is said.
     fn join(&mut self, session: u32) {
         let known: Vec<u64> = self.recorders.iter().map(Recorder::key).collect();
-        self.recorders.extend(Recorder::of_session(session, &known));
+        let mut new = Recorder::of_session(session, &known);
+        if !self.is_on() {
+            new.iter_mut().for_each(|recorder| drop(recorder.pause()));
+        }
+        self.recorders.extend(new);
+    }
+
+    fn is_on(&self) -> bool {
+        self.left_out.is_none()
     }
 
     fn stop(&mut self) {
+        let mut left_out = (0, 0);
         for recorder in &mut self.recorders {
             rest(&mut self.collector, recorder, &self.alive);
+            left_out = (left_out.0 + recorder.cut(), recorder.unrecorded().saturating_add(left_out.1));
         }
+        self.left_out = Some(left_out);
     }
 
     /// Ends the file, and says what is in it.
     fn finish(self, recorded: &Recorded, symbols: &Symbols) -> Result<(), Failure> {
-        let cut = self.recorders.iter().map(Recorder::cut).fold(0, u64::saturating_add);
-        let unrecorded = self.recorders.iter().map(Recorder::unrecorded).fold(0, u32::saturating_add);
+        let (cut, unrecorded) = self.left_out.unwrap_or_default();
         let summary = self.collector.finish(cut, unrecorded, symbols);
         let path = recorded.out.path().display();
         // Of what did not fit nothing is told as if it were there.

@@ -80,6 +80,10 @@ int main(int count, char **words) {
            one ring: 200 times 20 rounds of 6 events are less than the 32768 that it holds. */
         rounds = 20;
         threads(200);
+    } else if (strcmp(what, "long") == 0) {
+        /* More than a ring holds, in each thread. */
+        rounds = 10000;
+        threads(THREADS);
     } else {
         threads(THREADS);
     }
@@ -91,7 +95,8 @@ int main(int count, char **words) {
         signal(SIGTERM, SIG_IGN);
     if (strcmp(what, "holds") == 0)
         pthread_mutex_lock(&hot);
-    if (strcmp(what, "wait") == 0 || strcmp(what, "deaf") == 0 || strcmp(what, "holds") == 0) {
+    if (strcmp(what, "wait") == 0 || strcmp(what, "deaf") == 0 || strcmp(what, "holds") == 0 ||
+        strcmp(what, "long") == 0) {
         puts("ready");
         fflush(stdout);
         getchar();

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use lockyard_recording::recording::{self, Mode, What, Window};
-use lockyard_segment::recorder::{Noted, Standing};
+use lockyard_segment::recorder::{Noted, Standing, Told};
 use lockyard_segment::{Recorder, tape};
 
 use super::{Collector, Open, Process};
@@ -38,7 +38,7 @@ impl<W: Write + Commit> Collector<W> {
         let longest = waits().map(|(_, since, _)| at.saturating_sub(since)).max().unwrap_or(0);
         self.waiting.insert(recorder.key(), (waits().count(), longest));
         for thread in threads {
-            let same = |open: &&mut Open| thread.is_whole && open.window.thread == thread.thread;
+            let same = |open: &&mut Open| thread.told == Told::Whole && open.window.thread == thread.thread;
             let ended = match open.get_mut(&thread.tape).filter(same) {
                 Some(open) => {
                     self.end(&mut process, recorder, (at, thread), open);
@@ -97,7 +97,7 @@ impl<W: Write + Commit> Collector<W> {
         let waits = thread.waits.map(|(noted, ..)| noted);
         let mut window = Window { thread: thread.thread, begin, end: Some(at), events: Vec::new() };
         let ran = || {
-            let before = process.ran.get(&thread.thread).filter(|_| thread.is_quiet)?;
+            let before = process.ran.get(&thread.thread).filter(|_| thread.told == Told::Nothing)?;
             Some(proc::cpu_time_of_thread(recorder.process(), thread.thread)?.saturating_sub(*before))
         };
         let what = match thread.waits {
