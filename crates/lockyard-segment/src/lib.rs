@@ -103,6 +103,7 @@ pub mod histogram;
 mod holds;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod interrupted;
+mod kernel_names;
 pub mod layout;
 mod lesson;
 mod life;
@@ -147,8 +148,8 @@ pub use refusal::Refusal;
 pub use sample::Sample;
 pub use told::{
     Holder, Waiting, acquired, acquired_on, acquired_past_others, acquired_unheld, class, class_at, class_awaited,
-    class_held, contended, contended_by, joined, left, moves, page, page_so_far, refused, released, released_on,
-    releasing, releasing_on,
+    class_held, contended, contended_by, fell_back, joined, left, moves, page, page_so_far, refused, released,
+    released_on, releasing, releasing_on,
 };
 pub use untold::Refused;
-pub use writer::{after_fork_in_child, close, fell_back, give_to, open, quit, watched, withdraw};
+pub use writer::{after_fork_in_child, close, give_to, open, quit, watched, withdraw};

@@ -10,6 +10,7 @@ use lockyard::platform::linux::Linux;
 
 use crate::callers::Caller;
 use crate::holds::mark_noted;
+use crate::kernel_names;
 use crate::layout::{Held, ThreadPage};
 use crate::writer;
 
@@ -97,9 +98,10 @@ pub(crate) fn holder(lock: usize) -> Result<&'static ThreadPage, bool> {
 #[cold]
 pub(crate) fn of_thread(thread: u32) -> Option<&'static ThreadPage> {
     let is_it = |page: &&'static ThreadPage| page.thread.load(Relaxed) == u64::from(thread);
+    let noted = || kernel_names::slot_of(thread).and_then(writer::known_page).filter(is_it);
     let near = || writer::known_pages().take(ALWAYS).find(is_it);
     let far = || further(|mut pages| Iterator::find(&mut pages, is_it)).flatten();
-    if thread == 0 { None } else { near().or_else(far) }
+    if thread == 0 { None } else { noted().or_else(near).or_else(far) }
 }
 
 #[cfg(test)]

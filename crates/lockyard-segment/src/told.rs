@@ -14,6 +14,7 @@ use lockyard::platform::linux::threads::{self, WOKEN};
 
 use crate::callers::{self, Caller};
 use crate::classes::{self, Class};
+use crate::fallbacks::{self, Fallback};
 use crate::histogram::bucket;
 use crate::holds::{AWAITED, acquired_plainly, ends, forget, greatest, is_plain};
 use crate::holds::{mark, note, released_plainly, rename, timed};
@@ -98,6 +99,14 @@ pub fn joined(class: Class) {
 pub fn left() {
     if let Some(page) = writer::leave() {
         tape::ends(page);
+    }
+}
+
+/// An object was left to the C library, for `reason`.
+pub fn fell_back(reason: Fallback) {
+    fallbacks::remember(reason);
+    if let Some(shared) = writer::shared() {
+        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
     }
 }
 
@@ -330,7 +339,7 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
     let holder = match holder {
         Holder::Unknown => 0,
         Holder::Thread(thread) => {
-            writer::page_of_thread(thread).or_else(|| search::of_thread(thread)).map(|page| mark(page, lock));
+            search::of_thread(thread).map(|page| mark(page, lock));
             thread
         }
         // The record of a thread that has ended without a release may be another's by now, which has

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::classes::{self, Class};
-use crate::fallbacks::{self, Fallback};
+use crate::fallbacks;
 use crate::forked;
 use crate::layout::{
     CLASSES, ClassRecord, LENGTH, MAGIC, PAGE, Shared, THREADS, THREADS_OFFSET, Tally, Text, ThreadPage, VERSION,
@@ -33,7 +33,7 @@ use crate::layout::{
 use crate::process;
 pub(crate) use crate::real::{real, real_pages};
 use crate::untold::{self, Refused};
-use crate::{exec, expected, program, real, site};
+use crate::{exec, expected, kernel_names, program, real, site};
 
 /// The segment, or null.
 static BASE: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
@@ -414,21 +414,8 @@ fn find_mine() -> Option<&'static ThreadPage> {
     let thread = threads::kernel_id_of_caller();
     page.begin_anew(thread);
     expected::join(page, &shared.header);
-    PAGES[thread as usize % PAGES.len()].store(u64::from(thread) << 32 | u64::from(slot), Relaxed);
+    kernel_names::note(thread, slot);
     Some(page)
-}
-
-/// Pages by the kernel's names of their threads: name, and slot below it. Of two threads with one
-/// place the later one is found.
-static PAGES: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
-
-/// The page of the thread that the kernel calls `thread`.
-pub(crate) fn page_of_thread(thread: u32) -> Option<&'static ThreadPage> {
-    let found = PAGES[thread as usize % PAGES.len()].load(Relaxed);
-    if found >> 32 != u64::from(thread) || thread == 0 {
-        return None;
-    }
-    known_page(found as u32).filter(|page| page.thread.load(Relaxed) == u64::from(thread))
 }
 
 /// The page of slot `slot`, if it is real.
@@ -455,12 +442,4 @@ fn at(shared: &'static Shared, slot: u32) -> &'static ThreadPage {
     // SAFETY: inside the mapping, aligned, nothing but atomics. A caller that looks inside has
     // seen that it is real.
     unsafe { &*place.cast::<ThreadPage>() }
-}
-
-/// An object was left to the C library, for `reason`.
-pub fn fell_back(reason: Fallback) {
-    fallbacks::remember(reason);
-    if let Some(shared) = shared() {
-        shared.header.fallbacks[reason as usize].fetch_add(1, Relaxed);
-    }
 }

@@ -23,7 +23,7 @@ fn is_child_recorded() -> bool {
     // SAFETY: the child allocates nothing, and ends here.
     let child = match unsafe { libc::fork() } {
         0 => {
-            drop(segment::after_fork_in_child());
+            segment::after_fork_in_child();
             // SAFETY: no destructors, no handlers.
             unsafe { libc::_exit(if is_recorded() { YES } else { 0 }) }
         }
