@@ -20,7 +20,6 @@ use rustix::io::pread;
 use crate::layout::state::{BEGIN, OFF};
 use crate::layout::{Header, ThreadPage, VERSION};
 use crate::process;
-use crate::tape::change;
 
 /// For so long after a recorder was there. One that is delayed for longer misses the first events
 /// of threads that begin meanwhile.
@@ -70,10 +69,10 @@ pub(crate) fn join(page: &ThreadPage, header: &Header) {
 }
 
 fn begin_unless_over(page: &ThreadPage, header: &Header) {
-    change(page, OFF, BEGIN);
+    page.change(OFF, BEGIN);
     fence(SeqCst);
     if header.recorded_until.load(Relaxed) == 0 {
-        change(page, BEGIN, OFF);
+        page.change(BEGIN, OFF);
     }
 }
 

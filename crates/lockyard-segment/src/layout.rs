@@ -302,6 +302,11 @@ impl ThreadPage {
         self.thread.load(Relaxed) != 0 || self.events.iter().any(|count| count.load(Relaxed) != 0)
     }
 
+    /// Changes the state of the tape from `from` to `to`. `false`: the recorder has stored another.
+    pub(crate) fn change(&self, from: u64, to: u64) -> bool {
+        self.tape.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
+    }
+
     /// The page is `thread`'s from now on. What the thread that had it before has left goes: it
     /// ended without a release. Its last wait stays, until it is counted.
     pub(crate) fn begin_anew(&self, thread: u32) {

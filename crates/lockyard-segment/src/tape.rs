@@ -213,7 +213,7 @@ fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) 
         return;
     }
     let Some(tape) = mine(page) else {
-        change(page, BEGIN, NONE);
+        page.change(BEGIN, NONE);
         return;
     };
     // A signal handler, in the middle of an event: the window ends with that one.
@@ -221,25 +221,20 @@ fn write(page: &ThreadPage, kind: Kind, lock: usize, class: Class, slept: bool) 
         0 => {}
         HANDLER => {
             tape.busy.leave();
-            change(page, ON, BEGIN);
+            page.change(ON, BEGIN);
             return;
         }
         _ => return,
     }
-    if state == ON || change(page, BEGIN, ON) {
+    if state == ON || page.change(BEGIN, ON) {
         let begins = state == BEGIN;
         if !tape.event(page, kind, Event::word(kind, lock as u64, class.index()), slept, begins) {
-            change(page, ON, OFF);
+            page.change(ON, OFF);
         }
     }
     if tape.busy.leave() {
-        change(page, ON, BEGIN);
+        page.change(ON, BEGIN);
     }
-}
-
-/// `false`: the recorder has stored another state.
-pub(crate) fn change(page: &ThreadPage, from: u64, to: u64) -> bool {
-    page.tape.compare_exchange(from, to, Relaxed, Relaxed).is_ok()
 }
 
 /// CPU time of the calling thread. 0 where the system does not say.
