@@ -166,10 +166,14 @@ fn load() {
     thread::scope(|threads| {
         for _ in 0..4 {
             threads.spawn(|| {
-                while !stop.load(Relaxed) {
+                // One turn at least: it may be told to stop before it has run.
+                loop {
                     let waited = section(&LOCK, class, || (0..200).for_each(|_| core::hint::spin_loop()));
                     turns.fetch_add(1, Relaxed);
                     waits.fetch_add(waited.into(), Relaxed);
+                    if stop.load(Relaxed) {
+                        break;
+                    }
                 }
             });
         }
