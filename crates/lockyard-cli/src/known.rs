@@ -60,6 +60,10 @@ pub(crate) struct Known {
     pub(crate) untold: Option<String>,
     /// The time that CPUs gave to them; 0: not known.
     pub(crate) cpu_time: Duration,
+    /// Whether all that told of their locks became other programs, which told nothing.
+    pub(crate) has_become: bool,
+    /// A process whose file system is another than ours: so may its `/dev/shm` be.
+    pub(crate) elsewhere: Option<u32>,
     /// The signal that ended the program, for people.
     pub(crate) killed: Option<String>,
     /// Where the preload library was, and was not.
@@ -224,6 +228,7 @@ impl Known {
         let Some(program) = program.or_else(|| command(process)) else { return };
         let program = inside(self.root.as_deref(), &program);
         self.loaded.look(process, &program);
+        self.elsewhere = self.elsewhere.or_else(|| other_root(process).map(|_| process));
         if self.programs.len() < PROGRAMS && !self.programs.contains(&program) {
             self.programs.push(program);
             self.own = OnceCell::new();

@@ -204,6 +204,11 @@ impl Observation {
         let readers = Reader::of_session(session);
         let sample = together(&readers, &followed.known);
         followed.known.untold = unseen::refused(session, &readers, sample.is_some());
+        let is_over = |reader: &Reader| {
+            let end = followed.known.ends.of_reader(reader);
+            reader.is_before_exec() || end.is_some_and(|(_, has_become)| has_become)
+        };
+        followed.known.has_become = !readers.is_empty() && readers.iter().all(is_over);
         // Those that go on, a daemon for one, remove theirs themselves once this command is gone.
         readers.iter().filter(|reader| reader.ended()).for_each(Reader::remove);
         // And what those left that could not tell.

@@ -117,6 +117,9 @@ fn recognised(flag: &str, path: &str, bytes: &[u8]) -> Result<Option<Recording>,
     let recording = if bytes.starts_with(FILE) {
         let (recording, damage) = Recording::from_bytes(path, bytes).map_err(wrong)?;
         if let Some(damage) = damage {
+            if recording.windows.is_empty() {
+                return Err(Failure::usage(format!("{flag}: {path}: {}, before any window", damage.cause())));
+            }
             progress::say(&format!("lockyard: note: {path}: {damage}"));
         }
         recording

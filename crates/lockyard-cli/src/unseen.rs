@@ -10,6 +10,7 @@
 //! | a program that the library was not in | what its file says, else its changed environment |
 //! | objects that were left to the C library, and no others | so many of these kinds |
 //! | a program that tells by itself, or brings its own locks along | which, and the way in |
+//! | none of these, and a process in another file system | that it tells there |
 //! | none of these, and a segment | the signal that ended it, else that it took no lock |
 //! | none of these, and no segment | all that may be the reason |
 //!
@@ -187,7 +188,13 @@ impl Unseen<'_> {
             return "no preload library was asked for (LOCKYARD_PRELOAD is empty), and neither liblockyard nor lockyard-stat is in it; unset LOCKYARD_PRELOAD"
                 .to_owned();
         }
-        let Some(sample) = self.sample else { return self.not_known() };
+        if let Some(process) = self.known.elsewhere {
+            return format!(
+                "process {process} has a file system of its own, and tells in the /dev/shm there: \
+                 run this command in it, or `lockyard stat --pid` while the process runs"
+            );
+        }
+        let Some(sample) = self.sample.filter(|_| !self.known.has_become) else { return self.not_known() };
         killed.unwrap_or_else(|| none_taken(sample))
     }
 
@@ -203,9 +210,14 @@ impl Unseen<'_> {
         });
         let limit = getrlimit(Resource::As).current.map(|limit| format!(", here {} MiB", limit >> 20));
         format!(
-            "{}the preload library was not in it, it changed its user or its environment, \
+            "{}{}, it changed its user or its environment, \
              or limits (ulimit -f, -v{}) left it no room; start the process that takes the locks itself",
             ended.unwrap_or_default(),
+            if self.known.has_become {
+                "the program that it became by exec told nothing: it took no lock"
+            } else {
+                "the preload library was not in it"
+            },
             limit.unwrap_or_default()
         )
     }

@@ -284,6 +284,7 @@ fn a_file_that_is_none_is_refused_in_a_line() {
         (place("empty.lyr", b""), "empty.lyr: it is empty"),
         (place("noise.lyr", b"\xff\xfe\x00\x01"), "noise.lyr: it is neither text nor a recording"),
         (place("head.lyr", b"LYREC\r\n\x1a\x01"), "head.lyr: it was cut off in its head"),
+        (place("first.lyr", b"LYREC\r\n\x1a\x04\0\0\0\x01"), "first.lyr: the file was cut off at byte 12, before any"),
         (place("newer.lyr", b"LYREC\r\n\x1a\x05\0\0\0"), "its version is 5; this lockyard reads versions up to 4"),
         (place("none.txt", none.as_bytes()), "none.txt: the recording has no section"),
         (folder.to_string_lossy().into_owned(), "is a directory"),
@@ -299,7 +300,7 @@ fn a_file_that_is_none_is_refused_in_a_line() {
         &["sim", "--machine", "quad2008", "--lock", "mutex", "--workload", &program, "--threads", "0"],
         "--threads: 0",
     );
-    let report = stdout(&lockyard(&["report", &files[4].0, "--machine", "quad2008"]));
+    let report = stdout(&lockyard(&["report", &files[5].0, "--machine", "quad2008"]));
     assert!(report.starts_with("Nothing can be said: "), "{report}");
     fs::remove_dir_all(folder).unwrap();
 }

@@ -58,9 +58,16 @@ pub struct Damage {
     pub why: &'static str,
 }
 
+impl Damage {
+    /// What is wrong, and where.
+    pub fn cause(&self) -> String {
+        format!("{} at byte {}", self.why, self.at)
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}; what stands before it was read", self.why, self.at)
+        write!(f, "{}; what stands before it was read", self.cause())
     }
 }
 
