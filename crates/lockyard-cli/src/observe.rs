@@ -9,11 +9,13 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lockyard_segment::sample::ThreadSample;
 use lockyard_segment::{Reader, Sample};
+use lockyard_sim::machine::model::Model as Machine;
 use rustix::process::Signal;
 
 use crate::cli::StatArgs;
@@ -27,8 +29,9 @@ use crate::output::Target;
 use crate::report::facts::Facts;
 use crate::report::look::Look;
 use crate::report::observed::Extent;
-use crate::report::{folded, json, observed, observed_json, openmetrics, verdict};
+use crate::report::{folded, json, observed, observed_json, openmetrics, saturation, verdict};
 use crate::session;
+use crate::simulate::machines;
 use crate::stacks;
 use crate::symbols::Symbols;
 use crate::terminal;
@@ -47,6 +50,8 @@ pub(crate) struct Observation {
     subject: Subject,
     interval: Option<Duration>,
     form: Form,
+    /// Those of which it is said when locks are busy.
+    machines: Vec<Arc<Machine>>,
     out: Option<Target>,
 }
 
@@ -78,6 +83,7 @@ impl Observation {
         };
         let time = |text: &String| crate::values::duration("--interval", text, 1_000_000, 86_400_000_000_000);
         let interval = args.interval.as_ref().map(time).transpose()?;
+        let machines = args.machine.as_ref().map(|text| machines::to_predict("--machine", text, &[])).transpose()?;
         let out = args.out.as_ref().map(|path: &PathBuf| Target::check("--out", path)).transpose()?;
         let subject = match &args.pid {
             Some(text) => {
@@ -92,7 +98,7 @@ impl Observation {
             }
             None => Subject::Program(Launch::check(&args.program, None, Purpose::Watch)?),
         };
-        Ok(Self { subject, interval, form, out })
+        Ok(Self { subject, interval, form, machines: machines.unwrap_or_default(), out })
     }
 
     /// Looks, and tells. The exit code of a program is this command's.
@@ -254,6 +260,7 @@ impl Observation {
                     (None, true) => terminal::width(io::stderr()),
                 };
                 let text = observed::render(&teller.what, &facts, look, Extent { wide, events, width });
+                let text = text + &saturation::told(&facts, &self.machines);
                 terminal::fit(&text, width.filter(|_| !wide)).into_owned()
             }
             Form::Json => json::line(&observed_json::document(&teller.what, &facts))?,

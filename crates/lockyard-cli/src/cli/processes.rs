@@ -53,6 +53,16 @@ pub(crate) struct StatArgs {
     #[arg(long, requires = "subject", conflicts_with_all = ["json", "openmetrics"])]
     pub(crate) events: bool,
 
+    /// Say at how many threads a lock is always busy on these machines: names of `lockyard list
+    /// machines`, this, or paths to machine files
+    #[arg(
+        long,
+        value_name = "LIST",
+        requires = "subject",
+        conflicts_with_all = ["json", "openmetrics", "folded", "interval"]
+    )]
+    pub(crate) machine: Option<String>,
+
     /// Print the OpenMetrics text format
     #[arg(long, requires = "subject", conflicts_with = "json")]
     pub(crate) openmetrics: bool,

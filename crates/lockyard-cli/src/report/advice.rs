@@ -173,6 +173,12 @@ pub(super) fn limits(facts: &Facts<'_>, class: &ClassSample) -> bool {
     holds.count > 0 && class.counts.locks <= 1 && holds.busy >= BUSY && waits >= QUEUED
 }
 
+/// How long a hold of `class` lasts on average, ns, as far as that is known.
+pub(super) fn average_hold(facts: &Facts<'_>, class: &ClassSample) -> Option<f64> {
+    let holds = Holds::of(facts, class);
+    (!holds.few && holds.average > 0.0).then_some(holds.average)
+}
+
 fn readers_wait(class: &ClassSample) -> u64 {
     class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum()
 }

@@ -19,6 +19,7 @@ pub(crate) mod numbers;
 pub(crate) mod observed;
 pub(crate) mod observed_json;
 pub(crate) mod openmetrics;
+pub(crate) mod saturation;
 pub(crate) mod score;
 pub(crate) mod shares;
 pub(crate) mod summary;
