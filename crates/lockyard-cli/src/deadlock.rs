@@ -100,7 +100,11 @@ pub(crate) fn holders<'a>(threads: &'a [ThreadSample], waiter: &ThreadSample, wa
     }
     let is_later = |hold: &Hold| hold.ns != 0 && hold.ns < wait.ns;
     let counts = |&&(thread, hold): &&(usize, &Hold)| !hold.shared && (is_told(thread) || is_later(hold));
-    let counting: Vec<(usize, &Hold)> = noted.iter().filter(counts).copied().collect();
+    let mut counting: Vec<(usize, &Hold)> = noted.iter().filter(counts).copied().collect();
+    // A hold that began after the wait shows that the one of which it was told is over.
+    if counting.iter().any(|(_, hold)| is_later(hold)) {
+        counting.retain(|(_, hold)| is_later(hold));
+    }
     let is_sure = match &counting[..] {
         [_] => true,
         // Readers have it.
@@ -182,6 +186,17 @@ mod tests {
         assert_eq!(names(&two), [1, 2]);
         two[1].process = 2;
         assert_eq!(names(&two), [0u32; 0], "another process's thread of that name");
+    }
+
+    /// Unlocked by another thread, and taken by a third one, who works.
+    #[test]
+    fn a_hold_that_began_after_the_wait_ends_the_one_of_which_it_was_told() {
+        let mut three = [thread(1, 10, &[20]), thread(2, 20, &[10]), thread(3, 0, &[10])];
+        let wait = three[0].waits.as_mut().expect("it waits");
+        (wait.holder, wait.ns) = (2, SETTLED_UNSURE);
+        assert_eq!(names(&three), [1, 2]);
+        three[2].holds[0].ns = 1;
+        assert_eq!(names(&three), [0u32; 0]);
     }
 
     #[test]

@@ -140,15 +140,21 @@ impl Known {
             self.look_for_new();
             return;
         }
-        let mut family = vec![root];
-        let mut next = 0;
+        // Of many some in turn, and some of those that are new.
+        let known = self.family.len().max(1);
+        let first = (self.looked / THOROUGH) as usize * MOST % known;
+        let (mut family, mut next, mut new) = (vec![root], 0, 0);
         while let Some(&process) = family.get(next) {
-            next += 1;
-            if next <= MOST {
+            let is_new = next >= known && new < MOST;
+            new += usize::from(is_new);
+            if is_new || next < known && (next + known - first) % known < MOST {
                 self.process(process, time, &mut family);
             } else if let Some(program) = self.ends.look(process) {
                 self.thread_time += time * program.threads;
+                family.extend(children_of(process, process));
+                family.truncate(FAMILY);
             }
+            next += 1;
         }
         self.uncovered = Duration::ZERO;
         self.family = family;
@@ -186,10 +192,8 @@ impl Known {
                 self.process(process, Duration::ZERO, &mut Vec::new());
             }
             if has_begun {
-                let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
-                let children = children.unwrap_or_default();
-                let children = children.split_whitespace().filter_map(|child| child.parse::<u32>().ok());
-                let new: Vec<u32> = children.filter(|child| !family.contains(child)).collect();
+                let children = children_of(process, process);
+                let new: Vec<u32> = children.into_iter().filter(|child| !family.contains(child)).collect();
                 family.extend(new);
                 family.truncate(FAMILY);
             }
@@ -219,8 +223,8 @@ impl Known {
                 }
             }
             self.note_name(process, task);
-            let children = fs::read_to_string(task.join("children")).unwrap_or_default();
-            family.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+            let thread = task.file_name().and_then(|name| name.to_str()?.parse().ok());
+            family.extend(thread.map_or_else(Vec::new, |thread| children_of(process, thread)));
         }
         family.truncate(FAMILY);
         // A first thread that has ended tells nothing: the others do.
@@ -252,6 +256,12 @@ impl Known {
     pub(crate) fn own_locks(&self, look: impl Fn(&Path) -> Option<String>) -> Option<&str> {
         self.own.get_or_init(|| self.programs.iter().rev().find_map(|program| look(program))).as_deref()
     }
+}
+
+/// The children of `thread` of `process`.
+fn children_of(process: u32, thread: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{thread}/children")).unwrap_or_default();
+    children.split_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
 
 #[cfg(test)]
@@ -289,16 +299,18 @@ mod tests {
     /// Those beyond the 64th had no time, so that locks had cost all of it.
     #[test]
     fn some_processes_of_many_stand_for_all() {
+        let mut child = Command::new("sleep").arg("600").spawn().expect("sleep");
         let of = |processes: usize| {
-            let family = vec![std::process::id(); processes];
+            let family = vec![child.id(); processes];
             let mut known = Known { family, looked: THOROUGH, ..Known::default() };
-            known.look(std::process::id(), Duration::from_secs(1));
+            known.look(child.id(), Duration::from_secs(1));
             assert_eq!(known.family.len(), processes);
-            known.thread_time.as_secs_f64()
+            known.thread_time.as_secs()
         };
-        let (few, many) = (of(MOST), of(4 * MOST));
-        // Other tests' threads come and go.
-        assert!(many > 2.0 * few && few >= 1.0, "{few} {many}");
+        let found = [of(MOST), of(4 * MOST)];
+        child.kill().expect("it is there");
+        child.wait().expect("it ends");
+        assert_eq!(found, [MOST as u64, 4 * MOST as u64]);
     }
 
     #[test]

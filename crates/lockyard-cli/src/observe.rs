@@ -172,6 +172,7 @@ impl Observation {
         unseen::check_room()?;
         let mut command = launch.command();
         command.env("LOCKYARD_SESSION", session.to_string());
+        command.env("LOCKYARD_NAMESPACE", lockyard_segment::namespace().to_string());
         lockyard_segment::reader::sweep();
         let child = command.spawn().map_err(|error| launch.refused(&error))?;
         let mut followed = Followed::new(child, launch.file(), launch.library.as_deref());

@@ -92,17 +92,25 @@ pub(crate) fn waits_in_futex(call: &str, is_thread: &dyn Fn(u64) -> bool) -> boo
     !expected.is_some_and(is_thread)
 }
 
-/// Whether `call` sleeps for a time, gives the CPU away, or waits for a lock of a file: what locks
-/// of a program's own making wait with.
+/// Whether `call` sleeps for a time, gives the CPU away, or waits for a lock of a file or a
+/// semaphore of System V: what locks of a program's own making wait with.
 pub(crate) fn sleeps(call: &str) -> bool {
-    // nanosleep, clock_nanosleep, sched_yield, flock; fcntl with F_SETLKW, F_OFD_SETLKW.
-    const CALLS: [&str; 4] =
-        if cfg!(target_arch = "x86_64") { ["35", "230", "24", "73"] } else { ["101", "115", "124", "32"] };
-    const FCNTL: &str = if cfg!(target_arch = "x86_64") { "72" } else { "25" };
+    const IS_X86: bool = cfg!(target_arch = "x86_64");
+    // nanosleep, clock_nanosleep, sched_yield, flock, semop, semtimedop.
+    const CALLS: [&str; 6] =
+        if IS_X86 { ["35", "230", "24", "73", "65", "220"] } else { ["101", "115", "124", "32", "193", "192"] };
+    // With F_SETLKW, F_OFD_SETLKW.
+    const FCNTL: &str = if IS_X86 { "72" } else { "25" };
+    // Of no file: select, pselect; poll, ppoll. (AArch64 has neither the first nor the third.)
+    const SELECT: [&str; 2] = if IS_X86 { ["23", "270"] } else { ["72"; 2] };
+    const POLL: [&str; 2] = if IS_X86 { ["7", "271"] } else { ["73"; 2] };
     let mut words = call.split_whitespace();
-    match words.next() {
-        Some(FCNTL) => matches!(words.nth(1), Some("0x7" | "0x26")),
-        number => number.is_some_and(|number| CALLS.contains(&number)),
+    let Some(number) = words.next() else { return false };
+    match number {
+        FCNTL => matches!(words.nth(1), Some("0x7" | "0x26")),
+        number if SELECT.contains(&number) => words.next() == Some("0x0"),
+        number if POLL.contains(&number) => words.nth(1) == Some("0x0"),
+        number => CALLS.contains(&number),
     }
 }
 
@@ -119,6 +127,7 @@ mod tests {
         assert!(!sleeps(&call("0x80", "0x0")) && !sleeps("running") && !sleeps("1 0x3"));
         if cfg!(target_arch = "x86_64") {
             assert!(sleeps("35 0x7ffc 0x0") && sleeps("72 0x3 0x7 0x7ffc") && !sleeps("72 0x3 0x1 0x0"));
+            assert!(sleeps("23 0x0 0x0") && !sleeps("23 0x4 0x0") && sleeps("7 0x0 0x0") && !sleeps("7 0x7f 0x1"));
         }
         // A mutex that processes share, with a deadline.
         assert!(waits(&call(JOIN, "0x2")) && waits(&call(JOIN, "")));

@@ -22,6 +22,8 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
+use rustix::mm::{Advice, madvise};
+
 use crate::layout::PAGE;
 use crate::stack;
 use crate::unwind::{self, Step};
@@ -86,11 +88,12 @@ impl Call {
         core::iter::successors(first, move |frame| frame.above_by(entry(frame.at)?, self)).take(LEVELS)
     }
 
-    /// Whether the stack on which it was made is known to reach up to `end`. Tables may be wrong,
-    /// or say nothing of a change of the stack: beyond its end there may be no memory.
+    /// Whether the stack on which it was made reaches up to `end`, as far as is asked. Tables may
+    /// be wrong, or say nothing of a change of the stack: beyond its end there may be no memory.
     #[inline]
     fn reaches(self, end: usize) -> bool {
-        end <= (self.top | (PAGE - 1)) + 1 || end <= stack::end_above(self.top)
+        let next = (self.top | (PAGE - 1)) + 1;
+        end <= next || end <= stack::end_above(self.top) || end <= next + PAGE && is_memory(next)
     }
 
     #[inline]
@@ -139,6 +142,24 @@ impl Frame {
         let frame = if step.saved == 0 { self.frame } else { word(step.saved) };
         (at != 0).then_some(Self { at, stack: end, frame })
     }
+}
+
+/// Whether there is memory at `page`, which follows one of a stack: asked once, for a system call.
+#[cold]
+fn is_memory(page: usize) -> bool {
+    const YES: usize = 1;
+    const ROOM: usize = 256;
+    static ASKED: [AtomicUsize; ROOM] = [const { AtomicUsize::new(0) }; ROOM];
+    let asked = &ASKED[page / PAGE % ROOM];
+    let mut known = asked.load(Relaxed);
+    if known & !YES != page {
+        let place = core::ptr::with_exposed_provenance_mut(page);
+        // SAFETY: asks for no more than a read would do; where there is no memory it is refused.
+        let answer = unsafe { madvise(place, PAGE, Advice::LinuxPopulateRead) };
+        known = page | if answer.is_ok() { YES } else { 0 };
+        asked.store(known, Relaxed);
+    }
+    known & YES != 0
 }
 
 /// What is known of a place.

@@ -32,7 +32,7 @@ pub use crate::text::Text;
 /// processes of every version read: to those of other versions the file is none of theirs.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyar2");
 /// The version of this layout.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -289,11 +289,19 @@ pub struct ThreadPage {
 /// Of [`ThreadPage::notes`]: notes in use, and one note more made.
 pub(crate) const DEPTH: u64 = 0xff;
 pub(crate) const MADE: u64 = 1 << DEPTH.count_ones();
+/// ... and that a thread which had the page ended with a lock: what has the record's name for its
+/// holder may be held by nobody.
+const LEFT: u64 = 1 << 62;
 
 impl ThreadPage {
     /// How many notes are in use.
     pub(crate) fn depth(&self) -> usize {
         ((self.notes.load(Acquire) & DEPTH) as usize).min(HELD)
+    }
+
+    /// Whether a thread that had the page ended with a lock.
+    pub(crate) fn has_left_locks(&self) -> bool {
+        self.notes.load(Relaxed) & LEFT != 0
     }
 
     /// Whether a thread has counted here. In the child of a fork those of its parent's threads have
@@ -316,7 +324,9 @@ impl ThreadPage {
         self.tape.store(state::OFF, Relaxed);
         self.thread.store(thread.into(), Relaxed);
         // They go on: what a late waiter saw is no word of this thread.
-        self.notes.store(self.notes.load(Relaxed) & !(DEPTH | 1 << 63), Relaxed);
+        let notes = self.notes.load(Relaxed);
+        let left = if notes & DEPTH > 0 { LEFT } else { 0 };
+        self.notes.store(notes & !(DEPTH | 1 << 63) | left, Relaxed);
     }
 }
 

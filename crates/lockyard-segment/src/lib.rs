@@ -141,6 +141,7 @@ pub use holds::{acquired_plainly, released_plainly};
 pub use lesson::Lessons;
 pub use life::{OF_C_BYTES, TELLS_BYTES, asked, is_of_c, open_for_life, tells};
 pub use moved::{acquired_after, awaited, awake, idle};
+pub use process::namespace;
 pub use program::{Maker, Program};
 pub use reader::Reader;
 pub use recorder::Recorder;

@@ -48,7 +48,7 @@ pub(crate) fn open(image: Image, writable: bool, running: bool) -> Result<Opened
     let whole = found.st_size as usize == LENGTH;
     let identity = process::identity(&file).ok_or(Refusal::Foreign(process))?;
     // Numbers of another namespace of processes mean others here, unless they were translated.
-    let is_elsewhere = identity.namespace != process::namespace() && own_name == process;
+    let is_elsewhere = process::is_elsewhere(identity.namespace) && own_name == process;
     let now = process::began(process).filter(|_| !is_elsewhere);
     if !owned
         || identity.process != own_name

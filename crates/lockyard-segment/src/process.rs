@@ -82,8 +82,13 @@ pub(crate) fn ran(process: u32, at: u64) -> bool {
 
 /// The namespace in which this process's id means something. Asked of the calling thread: the
 /// process's own file is gone once its first thread has ended.
-pub(crate) fn namespace() -> u64 {
+pub fn namespace() -> u64 {
     stat(c"/proc/thread-self/ns/pid").map_or(0, |found| found.st_ino)
+}
+
+/// Whether `namespace` is known to be another one. One without `/proc` does not know its own: 0.
+pub(crate) fn is_elsewhere(namespace: u64) -> bool {
+    namespace != 0 && namespace != self::namespace()
 }
 
 /// What [`namespace_of`] has found, and for which process.
@@ -271,10 +276,15 @@ pub(crate) fn remove(name: &Name) {
     let _ = unlinkat(CWD, path(FOLDER, name).as_c_str(), AtFlags::empty());
 }
 
-/// Whether `process` (0: nobody) is there, as far as this namespace knows. It takes no file: there
-/// may be none left to have.
+/// Whether `process` (0: nobody) is there, as far as this namespace knows.
 pub(crate) fn alive(process: u32) -> bool {
-    Pid::from_raw(process as i32).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+    if process == 0 || began(process).is_some() {
+        return process != 0;
+    }
+    // There may be no descriptor left to have. A sandbox forbids the other question.
+    let stat = Name::new(format_args!("/proc/{process}/stat"));
+    matches!(File::open(stat.as_c_str(), OFlags::RDONLY), Err(Errno::MFILE | Errno::NFILE))
+        && Pid::from_raw(process as i32).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Whether a file may have so many bytes. Beyond its limit the kernel would end the process.

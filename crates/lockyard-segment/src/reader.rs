@@ -96,7 +96,7 @@ impl Reader {
     /// namespace.
     fn now(&self) -> Option<Program> {
         let header = &self.shared().header;
-        let is_elsewhere = header.namespace.load(Relaxed) != process::namespace();
+        let is_elsewhere = process::is_elsewhere(header.namespace.load(Relaxed));
         let is_its_own = header.process.load(Relaxed) == self.image.process;
         Program::of(self.image.process).filter(|_| !(is_elsewhere && is_its_own))
     }

@@ -1,5 +1,7 @@
-//! How far the stack of the calling thread goes up, for readers of frames. No system call tells:
-//! sandboxes forbid them at any lock.
+//! How far the stack of the calling thread goes up, for readers of frames, where that is known
+//! without a question to the kernel: sandboxes forbid them.
+
+use lockyard::platform::linux::threads;
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -8,8 +10,11 @@ static END: AtomicUsize = AtomicUsize::new(0);
 /// That thread's block of the C library, which is elsewhere.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
 
-/// Asks the loader what is needed later. By the first thread, as a rule.
+/// Asks the loader what is needed later, in the first thread.
 pub(crate) fn ask_ahead() {
+    if threads::kernel_id_of_caller() != rustix::process::getpid().as_raw_pid() as u32 {
+        return;
+    }
     // SAFETY: a name of the loader's, of a word, if it has it.
     let end = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_stack_end".as_ptr()).cast::<usize>().as_ref() };
     END.store(end.map_or(0, |end| *end), Relaxed);

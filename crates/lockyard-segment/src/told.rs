@@ -342,10 +342,13 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
             search::of_thread(thread).map(|page| mark(page, lock));
             thread
         }
-        // The record of a thread that has ended without a release may be another's by now, which has
-        // noted nothing of the lock.
+        // The record of a thread that has ended without a release may be another's by now, or the
+        // caller's, and has no note of the lock; nor has one that holds many, or since before a fork.
         Holder::Record(slot) => writer::known_page(slot)
-            .filter(|holder| mark(holder, lock))
+            .filter(|holder| {
+                let is_own = page.is_some_and(|page| core::ptr::eq(page, *holder));
+                mark(holder, lock) || !is_own && !holder.has_left_locks()
+            })
             .map_or(0, |holder| holder.thread.load(Relaxed) as u32),
         Holder::Readers => search::readers(lock),
     };

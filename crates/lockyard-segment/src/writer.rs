@@ -44,9 +44,6 @@ static OPENING: AtomicU32 = AtomicU32::new(0);
 /// Whose the segment is, or the word why there is none: after a fork that nobody told us of, the
 /// name is the parent's to remove.
 static OWNER: AtomicU32 = AtomicU32::new(0);
-/// Whose memory this is: that of a child by `vfork` is its parent's, who would count in the child's
-/// segment.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The segment's file: [`make`] stores it, then `BASE`; a thread that has loaded `BASE` finds it.
 static FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// `LOCKYARD_SESSION`, or 0.
@@ -55,8 +52,8 @@ static SESSION: AtomicU32 = AtomicU32::new(0);
 static FOLLOWED: AtomicBool = AtomicBool::new(false);
 /// Whether the process is recorded from its first lock on.
 static RECORDED: AtomicBool = AtomicBool::new(false);
-/// Whether the session was there when the segment was made.
-static IN_SIGHT: AtomicBool = AtomicBool::new(false);
+/// The namespace of processes of that session (`LOCKYARD_NAMESPACE`), or 0: unknown.
+static NAMESPACE: AtomicU64 = AtomicU64::new(0);
 /// What [`open`] was told of the locks.
 static LOCKS: Text<128> = Text::new();
 
@@ -85,19 +82,19 @@ pub fn open(locks: &[u8]) -> Result<(), Refused> {
         return Ok(());
     }
     LOCKS.set(locks);
-    note_process();
     process::note_filter();
     site::ask_ahead();
     // SAFETY: a text of the program's start. Read once, before threads that might change it; the
     // answer is not kept.
     let is_followed = !unsafe { libc::getenv(c"LOCKYARD_RECORD".as_ptr()) }.is_null();
     // SAFETY: as above.
-    let session = unsafe { libc::getenv(c"LOCKYARD_SESSION".as_ptr()) };
-    if !session.is_null() {
-        // SAFETY: not null: a C string.
-        let text = unsafe { core::ffi::CStr::from_ptr(session) };
-        SESSION.store(text.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0), Relaxed);
-    }
+    let number = |name: &core::ffi::CStr| unsafe {
+        let text = libc::getenv(name.as_ptr());
+        // A C string.
+        if text.is_null() { None } else { core::ffi::CStr::from_ptr(text).to_str().ok()?.parse::<u64>().ok() }
+    };
+    SESSION.store(number(c"LOCKYARD_SESSION").unwrap_or(0) as u32, Relaxed);
+    NAMESPACE.store(number(c"LOCKYARD_NAMESPACE").unwrap_or(0), Relaxed);
     FOLLOWED.store(is_followed, Relaxed);
     RECORDED.store(is_followed && expected::is_on_in_parent(SESSION.load(Relaxed)), Relaxed);
     // A session has done so when it began, and keeps the names of all that belongs to it. Children
@@ -122,10 +119,6 @@ pub(crate) fn open_in_child() {
 
 #[cold]
 fn open_now() -> Result<(), Refused> {
-    let process = rustix::process::getpid().as_raw_pid() as u32;
-    if process != PROCESS.load(Relaxed) {
-        return Ok(());
-    }
     let me = threads::kernel_id_of_caller();
     if let Err(other) = OPENING.compare_exchange(0, me, Acquire, Relaxed) {
         // In a signal handler of the thread that is at it there is nothing to wait for.
@@ -134,6 +127,7 @@ fn open_now() -> Result<(), Refused> {
         }
         return Ok(());
     }
+    let process = rustix::process::getpid().as_raw_pid() as u32;
     // Another may have come first.
     let result = if BASE.load(Relaxed).is_null() { make(process) } else { Ok(()) };
     if let Err(refused) = result {
@@ -188,6 +182,10 @@ fn make(me: u32) -> Result<(), Refused> {
     // SAFETY: mapped for good, zero (which is a valid `Shared`), and nothing but atomics.
     let shared = unsafe { &*base };
     describe(shared, me);
+    // A signal handler may have forked meanwhile: the child opens its own later.
+    if OPENING.load(Relaxed) == 0 {
+        return Ok(());
+    }
     OWNER.store(me, Relaxed);
     BASE.store(base, Release);
     for index in classes::with_names() {
@@ -207,7 +205,6 @@ fn describe(shared: &Shared, me: u32) {
     header.stack.store(program::own_stack(), Relaxed);
     header.namespace.store(process::namespace_of(me), Relaxed);
     header.session.store(SESSION.load(Relaxed), Relaxed);
-    IN_SIGHT.store(process::alive(SESSION.load(Relaxed)), Relaxed);
     if RECORDED.load(Relaxed) {
         expected::begin(header);
     }
@@ -233,10 +230,11 @@ pub fn close() {
         shared.header.ended_ns.store(Linux::now(), Relaxed);
         shared.header.ended.store(1, Release);
     }
-    // In a sandbox it stays, and where the session was never in sight, in a namespace of its own:
-    // the session removes it, or the next process.
-    let session = SESSION.load(Relaxed);
-    let is_wanted = || session != 0 && (!IN_SIGHT.load(Relaxed) || process::alive(session));
+    // In a sandbox it stays, and in another namespace than the session's, which removes it, as does
+    // the next process.
+    let (session, namespace) = (SESSION.load(Relaxed), NAMESPACE.load(Relaxed));
+    let own = shared().map_or(0, |shared| shared.header.namespace.load(Relaxed));
+    let is_wanted = || session != 0 && (namespace != 0 && namespace != own || process::alive(session));
     if !process::is_shut_in() && !is_wanted() {
         process::remove(&process::file_name(me));
     }
@@ -262,7 +260,7 @@ pub fn give_to(user: u32) -> bool {
 /// the threads count where nobody reads.
 pub fn withdraw() {
     let Some(shared) = shared() else { return };
-    forked::blank(core::ptr::from_ref(shared).cast_mut().cast(), LENGTH);
+    let _ = forked::blank(core::ptr::from_ref(shared).cast_mut().cast(), LENGTH);
     process::remove(&process::file_name(OWNER.swap(0, Relaxed)));
 }
 
@@ -293,13 +291,10 @@ pub fn after_fork_in_child() {
     OWNER.store(0, Relaxed);
     OPENING.store(0, Relaxed);
     process::note_fork();
-    note_process();
-    forked::keep(base);
-}
-
-/// Notes whose memory this is.
-fn note_process() {
-    PROCESS.store(rustix::process::getpid().as_raw_pid() as u32, Relaxed);
+    // SAFETY: null, or the mapping, which stays until then.
+    if let Some(shared) = unsafe { base.as_ref() } {
+        forked::keep(shared);
+    }
 }
 
 pub(crate) fn shared() -> Option<&'static Shared> {

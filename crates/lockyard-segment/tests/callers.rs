@@ -137,16 +137,38 @@ fn a_hold_that_others_wait_for_is_timed_and_has_a_place() {
     let [_, waited] = callers(&sample)[..] else { panic!("{:?}", sample.classes) };
     assert_eq!(waited.waits, 4);
 
-    // Nor what it left when another thread has its record, which is one of those that go on.
-    let innocent = Holder::Record(Linux::current().expect("a record").id().raw());
+    // Nor what one that ended left, when another thread has its record, and goes on.
+    let (say, said) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    let innocent = thread::spawn(move || {
+        segment::acquired(holds, OTHER);
+        segment::released(OTHER);
+        say.send(Linux::current().expect("a record").id().raw()).expect("the other listens");
+        left.recv().expect("the other tells");
+    });
+    let innocent_record = said.recv().expect("it has a record");
+    let waiting = segment::contended_by(waits, LOCK, Holder::Record(innocent_record));
+    assert_eq!(waiter().expect("it waits").holder, 0);
+    waiting.gave_up();
+    leave.send(()).expect("it listens");
+    innocent.join().expect("it ends");
+    // That of one that holds more locks than it has notes for is known.
+    let locks = || (0x1000..0x1000 + 64 * 40usize).step_by(64);
+    locks().for_each(|lock| segment::acquired(holds, lock));
+    let me = Holder::Record(Linux::current().expect("a record").id().raw());
     let waits_for = || {
-        let waiting = segment::contended_by(waits, LOCK, innocent);
+        let waiting = segment::contended_by(waits, 0x1000, me);
         let waiters = Reader::open(std::process::id()).expect("this process").sample().waiters;
         let found = waiters.iter().find_map(|thread| thread.waits.as_ref()).expect("it waits").holder;
         waiting.gave_up();
         found
     };
-    assert_eq!(thread::scope(|scope| scope.spawn(waits_for).join()).expect("it ends"), 0);
+    let found = thread::scope(|scope| scope.spawn(waits_for).join()).expect("it ends");
+    assert_eq!(found, threads::kernel_id_of_caller());
+    locks().for_each(|lock| {
+        segment::releasing(lock);
+        segment::released(lock);
+    });
 
     let since = sample.since(&sample);
     assert!(callers(&since).iter().all(|caller| caller.waits == 0 && caller.holds == 0));

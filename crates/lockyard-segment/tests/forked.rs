@@ -88,28 +88,6 @@ fn a_call_that_a_fork_interrupts_ends_in_the_child() {
     assert_eq!(found, Some(1));
 }
 
-/// A child by `vfork` has its parent's memory: the parent counted in the child's segment, which
-/// went with the child.
-#[test]
-fn a_process_in_the_memory_of_another_opens_no_segment() {
-    segment::open(b"test").expect("a segment");
-    let child = forked(|| {
-        // SAFETY: as `fork`, without its handlers: the memory says that it is the parent's.
-        let inner = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) } as libc::pid_t;
-        if inner == 0 {
-            segment::acquired(Class::NONE, 64);
-            // SAFETY: no destructors, no handlers.
-            let found = Reader::open(unsafe { libc::getpid() } as u32).is_ok();
-            // SAFETY: as above.
-            unsafe { libc::_exit(found.into()) }
-        }
-        (answer(inner) == Some(0) && first_lock()).into()
-    });
-    let found = answer(child);
-    let _ = std::fs::remove_file(format!("/dev/shm/lockyard.{child}"));
-    assert_eq!(found, Some(1));
-}
-
 /// What the segment of this process says of its namespace, and the kernel. `None`: one of them
 /// cannot be had.
 fn namespaces() -> Option<[u64; 2]> {

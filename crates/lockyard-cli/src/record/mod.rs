@@ -126,7 +126,10 @@ impl Recorded {
         let session = std::process::id();
         unseen::check_room()?;
         let mut command = launch.command();
-        command.env("LOCKYARD_SESSION", session.to_string()).env("LOCKYARD_RECORD", "1");
+        command
+            .env("LOCKYARD_SESSION", session.to_string())
+            .env("LOCKYARD_NAMESPACE", segment::namespace().to_string())
+            .env("LOCKYARD_RECORD", "1");
         segment::reader::sweep();
         let mut recording = self.begin(&launch.line())?;
         let child = command.spawn().map_err(|error| launch.refused(&error))?;

@@ -59,9 +59,11 @@ fn is_stormy(sample: &Sample, counts: &Counts) -> bool {
     is_storm(tries(counts), counts.acquired, counts.contended.saturating_sub(counts.gave_up), sample.seconds)
 }
 
-/// Tries in vain, and waits whose time was up.
+/// Tries in vain, and waits whose time was up at once.
 pub(super) fn tries(counts: &Counts) -> u64 {
-    counts.refused + counts.gave_up
+    /// Half of the waits last no longer, ns.
+    const AT_ONCE: u64 = 10_000;
+    counts.refused + if counts.wait(0.5) < AT_ONCE { counts.gave_up } else { 0 }
 }
 
 /// The class with most tries in vain, if they are what it costs.

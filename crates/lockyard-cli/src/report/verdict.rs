@@ -353,11 +353,17 @@ mod tests {
     fn waits_whose_time_is_up_at_once_are_tries() {
         let mut polled = tried(0, 500, 3_684);
         (polled.counts.gave_up, polled.counts.wait_ns) = (3_684, 3_684_000);
+        polled.counts.waits[bucket(1_000)] = 3_684;
         let text = said(vec![polled.clone()]);
         assert!(text.starts_with("Locks cost this program tries: 3,684 found mutex a taken and came again"), "{text}");
         polled.counts.gave_up = 600;
         let text = said(vec![polled]);
         assert!(text.contains(" in 3,084 of 500 acquisitions"), "{text}");
+        // They did wait.
+        let mut timed = tried(0, 500, 3_684);
+        (timed.counts.gave_up, timed.counts.wait_ns) = (3_684, 3_684_000_000);
+        timed.counts.waits[bucket(1_000_000)] = 3_684;
+        assert!(!said(vec![timed]).contains("found"));
     }
 
     /// The time of threads that idle hid that the others went no faster than the lock.
