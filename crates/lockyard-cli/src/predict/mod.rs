@@ -99,6 +99,7 @@ impl PredictOptions {
             Some(text) => Bounds { flag: "--threads", least: 1, most }.list(text)?,
             None => usual_threads(cpus),
         };
+        let waits = args.arrival == Arrival::Recorded;
         let class = match &args.class {
             Some(name) if program.lock(name).is_none() && name != ALL => {
                 let mut known: Vec<&str> = program.locks.iter().map(|lock| lock.name.as_str()).collect();
@@ -106,7 +107,7 @@ impl PredictOptions {
                 return Err(Failure::usage(format!("--class: unknown class '{name}'; known are {}", known.join(", "))));
             }
             Some(name) => Some(name.clone()),
-            None => first_to_saturate(&program, &machine),
+            None => first_to_saturate(&program, &machine, waits),
         };
         let alternatives = alternatives(args, &program, class.as_deref(), &machine)?;
         let duration = args.duration.as_ref();
@@ -123,7 +124,7 @@ impl PredictOptions {
             class,
             threads: threads.into_iter().map(|threads| threads as usize).collect(),
             alternatives,
-            waits: args.arrival == Arrival::Recorded,
+            waits,
             seeds,
             seed: values::seed(&args.seed)?,
             duration,
@@ -202,20 +203,22 @@ fn usual_threads(cpus: usize) -> Vec<u64> {
     threads
 }
 
-fn first_to_saturate(program: &Program, machine: &Machine) -> Option<String> {
-    let first = saturation(program, &|threads| transfer_ns(machine, threads)).into_iter().next();
+fn first_to_saturate(program: &Program, machine: &Machine, waits: bool) -> Option<String> {
+    let first = saturation(program, &|threads| transfer_ns(machine, threads), waits).into_iter().next();
     first.filter(|first| first.threads.is_some()).map(|first| program.locks[first.lock].name.clone())
 }
 
 /// The classes that a lock takes the place of: the one called `class`, or of [`ALL`] those that are
-/// taken as the first to saturate is.
+/// taken as the first to saturate is. No lock takes the place of a semaphore.
 fn places(program: &Program, class: &str, machine: &Machine) -> Vec<usize> {
+    let is_lock = |number: &usize| program.locks[*number].kind != Kind::Semaphore;
     if let Some(number) = program.lock(class) {
-        return vec![number];
+        return Some(number).filter(is_lock).into_iter().collect();
     }
-    let first = first_to_saturate(program, machine).and_then(|name| program.lock(&name)).unwrap_or(0);
+    let found = saturation(program, &|threads| transfer_ns(machine, threads), false);
+    let Some(first) = found.iter().map(|one| one.lock).find(is_lock) else { return Vec::new() };
     let sort = |number: usize| (program.is_read(number), program.locks[number].kind == Kind::Spin);
-    (0..program.locks.len()).filter(|&number| sort(number) == sort(first)).collect()
+    (0..program.locks.len()).filter(is_lock).filter(|&number| sort(number) == sort(first)).collect()
 }
 
 fn alternatives(
@@ -241,11 +244,11 @@ fn alternatives(
             }
             all.push(alternative);
         }
-    } else if args.lock.is_some() {
-        let why = if program.locks.is_empty() {
-            "this program takes no lock"
-        } else {
-            "no class of this program ever saturates; choose one with --class"
+    } else if args.lock.as_ref().is_some_and(|lock| lock.trim() != "none") {
+        let why = match class {
+            _ if program.locks.is_empty() => "this program takes no lock".to_owned(),
+            None => "no class of this program ever saturates; choose one with --class".to_owned(),
+            Some(class) => format!("no lock takes the place of a semaphore, as {class} is; choose another --class"),
         };
         return Err(Failure::usage(format!("--lock: {why}")));
     }
@@ -271,7 +274,7 @@ fn alternatives(
 fn candidates(text: Option<&str>, program: &Program, number: usize) -> Result<Vec<&'static Candidate>, Failure> {
     let usual = match program.locks[number].kind {
         _ if program.is_read(number) => "rwsem,qrwlock",
-        Kind::Mutex | Kind::RwLock => "mutex,hq-spinlock",
+        Kind::Mutex | Kind::RwLock | Kind::Semaphore => "mutex,hq-spinlock",
         Kind::Spin => "qspinlock,hq-spinlock",
     };
     let lock = Some(text.unwrap_or(usual));

@@ -84,7 +84,7 @@ pub(crate) fn collect(
         alternatives.push(Curve { name: alternative.name.clone(), points });
     }
     let machine = &options.machine;
-    let found = saturation(&options.program, &|threads| transfer_ns(machine, threads));
+    let found = saturation(&options.program, &|threads| transfer_ns(machine, threads), options.waits);
     let estimates = found.into_iter().filter_map(|one| {
         Some(Estimate { class: options.program.locks[one.lock].name.clone(), threads: one.threads? })
     });

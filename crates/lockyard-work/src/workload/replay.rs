@@ -9,6 +9,8 @@
 //! run. What it waits for of other threads comes before all that, what it signals after its last
 //! section: see [`queues`].
 //!
+//! A semaphore of which threads give back what they took is a lock with sections, several at once.
+//!
 //! Turns are sections, jobs are operations. A lock is called through a pointer, twice per section:
 //! see `erased`. Metrics: `ops_per_s`; `computed`, the CPU seconds of operations that were done per
 //! second, which is the number of CPUs that do what the program is for; `progress`, the same with
@@ -146,7 +148,7 @@ fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bo
         let object = |index: usize| {
             let name = if index < NAMED { lock.name.as_str() } else { "" };
             let under_test = replay.is_tested(number, shared);
-            let made = if under_test { tested(name) } else { erased::recorded::<M>(lock.kind, name) };
+            let made = if under_test { tested(name) } else { erased::recorded::<M>(lock, name) };
             let lines: Box<[Line<M::U64>]> = (0..lines).map(|_| Line(M::U64::default())).collect();
             lines.iter().take_while(|_| index < NAMED).for_each(|line| M::name(&format!("{} data", lock.name), line));
             Object { lock: made, lines }
