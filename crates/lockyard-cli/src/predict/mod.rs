@@ -3,6 +3,7 @@
 //! A *point* is one alternative with one number of threads: a few simulations that differ in
 //! placement, seed, and lines that a section touches. Its value is their median, its band their
 //! ends. All points have the same simulations, so that alternatives are compared like with like.
+//! Those that have not [settled](settle) are longer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::options::{self, Format};
 use crate::output::Target;
 use crate::programs;
 use crate::selection::{self, Wanted};
-use crate::simulate::{self, Run, machines};
+use crate::simulate::{self, Outcome, Run, machines};
 use crate::values::{self, Bounds};
 
 pub(crate) mod csv;
@@ -31,6 +32,7 @@ mod law;
 mod limits;
 mod outcome;
 pub(crate) mod page;
+mod settle;
 pub(crate) mod table;
 mod transfers;
 
@@ -41,6 +43,9 @@ pub(crate) use transfers::transfer_ns;
 const ALL: &str = "all";
 /// The most classes that the estimate from averages is printed of.
 const MOST_ESTIMATES: usize = 5;
+/// Placements, and lines that sections touch.
+const VARIANTS: [(Placement, Touch); 3] =
+    [(Placement::Fill, Touch::Most), (Placement::Spread, Touch::Least), (Placement::Random, Touch::Middle)];
 /// Slices that a thread has in a run, where threads share CPUs.
 const SLICES: f64 = 8.0;
 /// The longest sleeps that fit in a run.
@@ -139,17 +144,15 @@ impl PredictOptions {
         let mut runs = Vec::new();
         for alternative in &self.alternatives {
             for &threads in &self.threads {
-                runs.extend(self.point(alternative, threads));
+                let duration = self.duration.unwrap_or_else(|| self.usual_duration(threads));
+                runs.extend(self.point(alternative, threads, duration));
             }
         }
         runs
     }
 
     /// The simulations of one point.
-    fn point(&self, alternative: &Alternative, threads: usize) -> Vec<Run> {
-        const VARIANTS: [(Placement, Touch); 3] =
-            [(Placement::Fill, Touch::Most), (Placement::Spread, Touch::Least), (Placement::Random, Touch::Middle)];
-        let duration = self.duration.unwrap_or_else(|| self.usual_duration(threads));
+    fn point(&self, alternative: &Alternative, threads: usize, duration: Duration) -> Vec<Run> {
         let mut runs = Vec::new();
         for round in 0..self.seeds {
             for (number, (placement, touch)) in VARIANTS.into_iter().enumerate() {
@@ -178,6 +181,11 @@ impl PredictOptions {
         runs
     }
 
+    /// How many simulations a point has.
+    fn each(&self) -> usize {
+        self.seeds as usize * VARIANTS.len()
+    }
+
     fn usual_duration(&self, threads: usize) -> Duration {
         let waits = if self.waits { 1.0 } else { 0.0 };
         let operations = self.program.roles.iter().map(|role| role.lasts_ns() + waits * role.wait.mean());
@@ -192,6 +200,14 @@ impl PredictOptions {
         let most = 20.0 * OPERATIONS * longest / threads.min(cpus) as f64;
         let ns = if threads > cpus { ns.max(shared.min(most)) } else { ns };
         Duration::from_nanos(ns.min(1e10) as u64)
+    }
+}
+
+impl Alternative {
+    /// Whether `outcome` is one of it with so many threads.
+    fn is_of(&self, outcome: &Outcome, threads: usize) -> bool {
+        let spec = &outcome.run.spec;
+        spec.threads == threads && spec.replay.as_ref().is_some_and(|replay| replay.name == self.name)
     }
 }
 
@@ -290,6 +306,12 @@ fn candidates(text: Option<&str>, program: &Program, number: usize) -> Result<Ve
 /// # Errors
 /// The first simulation that failed, if the program as it is has one.
 pub(crate) fn run(options: &PredictOptions) -> Result<Prediction, Failure> {
-    let (outcomes, interrupted) = simulate::run(options.runs());
+    let (mut outcomes, mut interrupted) = simulate::run(options.runs());
+    if options.duration.is_none() && !interrupted {
+        interrupted = settle::lengthen(options, &mut outcomes);
+    }
     outcome::collect(options, &outcomes, interrupted)
 }
+
+#[cfg(test)]
+mod tests;

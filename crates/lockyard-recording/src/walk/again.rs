@@ -15,6 +15,8 @@ use crate::recording::{Event, Recording, What};
 const AGAIN_NS: u64 = 300;
 /// Fewer tries in vain do not tell that.
 const FEW: usize = 4;
+/// What takes so many times as long as it does as a rule is none the less no part of the loop.
+const ELSE: u64 = 100;
 
 /// What a recording's events cost, and how soon its threads come back within one call.
 pub(crate) struct Again {
@@ -45,8 +47,9 @@ impl Again {
             without.into_iter().map(|(key, times)| (key, (median(times) / 4).max(AGAIN_NS))).collect();
         for (key, tries) in tries {
             let quarter = soon.entry(key).or_insert(AGAIN_NS);
-            if tries.after.len() >= FEW && (tries.yields() || median(tries.after) <= 2 * *quarter) {
-                *quarter = u64::MAX;
+            let (enough, yields, between) = (tries.after.len() >= FEW, tries.yields(), median(tries.after));
+            if enough && (yields || between <= quarter.saturating_mul(2)) {
+                *quarter = (*quarter).max(between.saturating_mul(ELSE));
             }
         }
         Self { event_ns: recording.event_ns, soon }
