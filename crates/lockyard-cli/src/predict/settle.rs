@@ -4,7 +4,7 @@
 //! may be the opposite of what goes on. A run has *settled* if enough operations ended in it, and
 //! enough sections of the classes that take time, and if about as many ended in each half of it.
 //! Points of which a run has not are simulated again for longer, as far as the budget goes, which
-//! is one of simulated time: the same on every computer.
+//! is one of simulated CPU time: it is the same on every computer, and sleep costs nothing.
 
 use lockyard_recording::Model as Program;
 use lockyard_work::Record;
@@ -23,8 +23,8 @@ const NOTICEABLE: f64 = 0.02;
 /// How much longer a run is each time, and how often.
 const LONGER: u32 = 4;
 const ROUNDS: usize = 4;
-/// All longer runs together are so many times as long as all first ones.
-const BUDGET: f64 = 15.0;
+/// All longer runs together have so many times the CPU time of all first ones.
+const BUDGET: f64 = 8.0;
 
 /// Whether `outcome` says something about a rate. One that failed is not run again.
 pub(super) fn settled(outcome: &Outcome) -> bool {
@@ -53,10 +53,15 @@ fn has_sections(program: &Program, record: &Record) -> bool {
     })
 }
 
+/// Simulated CPU time, ns.
+fn ran(outcome: &Outcome) -> f64 {
+    let times = outcome.result.as_ref().map(|(_, report)| report.whole.times);
+    times.map_or(0.0, |times| (times.running_ns + times.spinning_ns) as f64)
+}
+
 /// Simulates what has not settled again, for longer. Whether a signal ended that.
 pub(super) fn lengthen(options: &PredictOptions, outcomes: &mut Vec<Outcome>) -> bool {
-    let weight = |runs: &[simulate::Run]| runs.iter().map(simulate::Run::weight).sum::<f64>();
-    let mut left = BUDGET * outcomes.iter().map(|outcome| outcome.run.weight()).sum::<f64>();
+    let mut left = BUDGET * outcomes.iter().map(ran).sum::<f64>();
     for _ in 0..ROUNDS {
         let mut runs = Vec::new();
         for alternative in &options.alternatives {
@@ -65,10 +70,10 @@ pub(super) fn lengthen(options: &PredictOptions, outcomes: &mut Vec<Outcome>) ->
                 if mine.iter().all(|one| settled(one)) {
                     continue;
                 }
-                let longer = options.point(alternative, threads, mine[0].run.spec.duration * LONGER);
-                if weight(&longer) <= left {
-                    left -= weight(&longer);
-                    runs.extend(longer);
+                let cost = f64::from(LONGER) * mine.iter().map(|one| ran(one)).sum::<f64>();
+                if cost <= left {
+                    left -= cost;
+                    runs.extend(options.point(alternative, threads, mine[0].run.spec.duration * LONGER));
                 }
             }
         }

@@ -161,7 +161,7 @@ impl Run {
     }
 
     /// How long it takes the host, in no unit: threads on CPUs make events.
-    pub(crate) fn weight(&self) -> f64 {
+    fn weight(&self) -> f64 {
         let busy = self.spec.lockers().min(self.config.machine.topology().cpus());
         (self.spec.duration + self.spec.warmup).as_secs_f64() * (busy as f64 + 4.0)
     }
