@@ -63,7 +63,7 @@ fn ran(outcome: &Outcome) -> f64 {
 pub(super) fn lengthen(options: &PredictOptions, outcomes: &mut Vec<Outcome>) -> bool {
     let mut left = BUDGET * outcomes.iter().map(ran).sum::<f64>();
     for _ in 0..ROUNDS {
-        let mut runs = Vec::new();
+        let (mut runs, before) = (Vec::new(), left);
         for alternative in &options.alternatives {
             for &threads in &options.threads {
                 let mine: Vec<&Outcome> = outcomes.iter().filter(|one| alternative.is_of(one, threads)).collect();
@@ -81,6 +81,8 @@ pub(super) fn lengthen(options: &PredictOptions, outcomes: &mut Vec<Outcome>) ->
             return false;
         }
         let (mut done, stopped) = simulate::run(runs);
+        // Threads that slept all along at first may run now.
+        left = left.min(before - done.iter().map(ran).sum::<f64>());
         for alternative in &options.alternatives {
             for &threads in &options.threads {
                 let is_mine = |one: &Outcome| alternative.is_of(one, threads);
