@@ -91,6 +91,7 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
     let target = args.html.as_deref().map(|path| Target::check("--html", path)).transpose()?;
     let machines = machines::to_predict("--machine", &args.machine, &[])?;
     let mut recording = recorded("report", &args.file)?;
+    recording.tell_pools();
     recording.tell_apart();
     let summary = recording.summary();
     let look = Look { styled, full_titles: true, events: false };
@@ -99,7 +100,7 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
     let mut first = None;
     if let Ok(model) = &model {
         for machine in &machines {
-            let found = saturation(model, &|threads| predict::transfer_ns(machine, threads));
+            let found = saturation(model, &|threads| predict::transfer_ns(machine, threads), false);
             let named = found.iter().filter_map(|one| Some((model.locks[one.lock].name.clone(), one.threads?)));
             let named: Vec<(String, f64)> = named.take(MOST / 3).collect();
             let said =

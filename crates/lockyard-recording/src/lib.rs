@@ -12,6 +12,7 @@
 
 mod error;
 pub mod model;
+mod pools;
 pub mod recording;
 mod reduce;
 pub mod saturation;

@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [lock.CACHE]
-//! kind = "rwlock"          # mutex (the default), rwlock, spin
+//! kind = "rwlock"          # mutex (the default), rwlock, spin, semaphore
 //! objects = 16             # locks of this class; each acquisition draws one
 //!
 //! [[role]]
@@ -14,6 +14,7 @@
 //! | table | field | meaning | default |
 //! |---|---|---|---|
 //! | `lock.NAME` | `kind` | the lock that the program has | `"mutex"` |
+//! | | `units` | threads that may have a semaphore at once | 1 |
 //! | | `objects` | locks of this class, 1 to 65536 | 1 |
 //! | | `popularity` | exponent of Zipf's distribution over them, or a list of weights | 0: even |
 //! | | `private` | each thread has objects of its own | false |
@@ -83,6 +84,8 @@ pub enum Kind {
     RwLock,
     /// A spinlock.
     Spin,
+    /// A semaphore whose units come back from the threads that took them.
+    Semaphore,
 }
 
 impl Kind {
@@ -92,6 +95,7 @@ impl Kind {
             Self::Mutex => "mutex",
             Self::RwLock => "rwlock",
             Self::Spin => "spin",
+            Self::Semaphore => "semaphore",
         }
     }
 }
@@ -112,13 +116,16 @@ pub struct Lock {
     pub name: String,
     /// What the program has there.
     pub kind: Kind,
+    /// How many threads may be in its sections at once; 1 but for semaphores.
+    pub units: u32,
     /// How many there are.
     pub objects: u32,
     /// Which of them are wanted.
     pub popularity: Popularity,
     /// Whether each thread has its own.
     pub private: bool,
-    /// Cache lines that a section touches: the least and the most.
+    /// Cache lines that a section touches: the least and the most. Sections of a semaphore run side
+    /// by side, and touch none that they share.
     pub lines: (u32, u32),
 }
 
@@ -126,7 +133,7 @@ impl Lock {
     /// One mutex.
     pub fn new(name: impl Into<String>) -> Self {
         let popularity = Popularity::Zipf(0.0);
-        Self { name: name.into(), kind: Kind::Mutex, objects: 1, popularity, private: false, lines: (1, 4) }
+        Self { name: name.into(), kind: Kind::Mutex, units: 1, objects: 1, popularity, private: false, lines: (1, 4) }
     }
 
     /// The geometric middle of [`Lock::lines`].

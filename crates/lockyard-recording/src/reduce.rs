@@ -6,7 +6,8 @@
 //!   that hardly takes a lock has none: it starts the others, or looks after them. Threads that
 //!   work [at another time](phase) than the others are left out.
 //! * **An operation**: so many sections that each class of the role that is noticeable is taken at
-//!   least once in the mean. With an operation said (`CLASS=N`), N sections of that class.
+//!   least once in the mean. With an operation said (`CLASS=N`), N sections of that class. A try
+//!   that does without the lock counts as its section.
 //! * **Classes** are those of the recording, some of them [taken apart](apart).
 //! * **Locks**: private if each is taken by one thread, and several threads take some; else shared,
 //!   with the popularity that they had.
@@ -24,15 +25,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
-use crate::model::{Lock, MOST_COUNT, MOST_OBJECTS, Model, Popularity, Role, Take};
+use crate::model::{Kind, Lock, MOST_COUNT, MOST_OBJECTS, Model, Popularity, Role, Take};
 use crate::recording::{Recording, Sort};
 use crate::time::Times;
 use crate::walk::{self, Failed, Section, Told};
 use apart::Classes;
+use numbers::{rounded, share, spread};
 use queues::Queues;
 use taken::Taken;
 
 mod apart;
+mod numbers;
 mod phase;
 mod queues;
 mod taken;
@@ -46,8 +49,6 @@ const SELDOM: f64 = 0.01;
 const ALIKE: f64 = 2.0;
 /// Shorter holds, ns, are not told apart: what recording costs is as long.
 const FLEETING: f64 = 50.0;
-/// Parts of a distribution.
-const PARTS: usize = 12;
 /// More weights are not written into a model.
 const MOST_WEIGHTS: usize = 32;
 
@@ -110,6 +111,12 @@ impl Recording {
     /// # Errors
     /// One line: it has no whole section, or no such class.
     pub fn model(&self, operation: Option<(&str, f64)>) -> Result<Model, Error> {
+        let mut recording = self.clone();
+        recording.tell_pools();
+        recording.reduced(operation)
+    }
+
+    fn reduced(&self, operation: Option<(&str, f64)>) -> Result<Model, Error> {
         let classes = Classes::of(self);
         let unit = match operation {
             None => None,
@@ -125,10 +132,11 @@ impl Recording {
         let mut locks = vec![BTreeMap::new(); self.locks.len()];
         let mut threads: BTreeMap<u32, Sums> = BTreeMap::new();
         let mut times: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let again = walk::Again::of(self);
         for window in &self.windows {
             let sums = threads.remove(&window.thread).unwrap_or_default();
             let mut teller = Teller { classes: &classes, thread: window.thread, sums, locks: &mut locks };
-            walk::window(window, self.event_ns, &mut teller);
+            walk::window(window, &again, &mut teller);
             threads.insert(window.thread, teller.sums);
             let of_locks = window.events.iter().filter(|event| event.what.time().is_none());
             times.entry(window.thread).or_default().extend(of_locks.map(|event| event.at));
@@ -158,6 +166,13 @@ impl Recording {
                 if any { "has no section from its beginning to its end" } else { "is of a program that takes no lock" };
             return Err(Error::new(format!("the recording {why}, and a model is of sections")));
         }
+        let (sections, waits) = (roles.iter().map(Sums::sections).sum::<usize>(), queues.waits_without(&named));
+        if sections as f64 <= SELDOM * waits as f64 {
+            return Err(Error::new(format!(
+                "the recording is of threads that wait {waits} times for what others signal, and hardly take \
+                 a lock (sections: {sections}); a model is of sections"
+            )));
+        }
         let dropped = circles(&roles);
         let mut used = vec![false; classes.known.len()];
         let (mut named, mut crews) = (Vec::new(), Vec::new());
@@ -178,8 +193,13 @@ impl Recording {
         for take in named.iter_mut().flat_map(|role| &mut role.takes) {
             take.lock = order.iter().position(|&class| class == take.lock).unwrap_or(0);
         }
-        let locks = order.iter().map(|&class| classes.lock(class, names[class].clone(), &locks)).collect();
-        Ok(Model { locks, queues, roles: named })
+        let units = self.units();
+        let lock = |&class: &usize| {
+            let mine = units.iter().filter(|(lock, _)| classes.of[**lock as usize] == class);
+            let units = mine.map(|(_, units)| *units).max().unwrap_or(1);
+            Lock { units, ..classes.lock(class, names[class].clone(), &locks) }
+        };
+        Ok(Model { locks: order.iter().map(lock).collect(), queues, roles: named })
     }
 }
 
@@ -218,7 +238,8 @@ impl Classes {
         let objects = objects.clamp(1, MOST_OBJECTS as usize) as u32;
         let usual = Lock::new(name);
         let kind = if let Sort::Lock(kind) = self.known[class].1 { kind } else { usual.kind };
-        Lock { kind, objects, popularity, private, ..usual }
+        let lines = if kind == Kind::Semaphore { (0, 0) } else { usual.lines };
+        Lock { kind, lines, objects, popularity, private, ..usual }
     }
 }
 
@@ -338,16 +359,18 @@ impl Sums {
 
     /// How many operations they did.
     fn operations(&self, unit: Option<&(Vec<usize>, f64)>) -> f64 {
-        let of_class = |class: usize| -> usize {
-            self.takes.iter().filter(|(key, _)| key.1 == class).map(|(_, taken)| taken.count()).sum()
+        // Whether a call that does without has its lock depends on the number of threads, and an
+        // operation shall not.
+        let of_class = |class: usize| -> f64 {
+            self.takes.iter().filter(|(key, _)| key.1 == class).map(|(_, taken)| taken.calls()).sum()
         };
-        let rarest = self.noticeable().into_iter().map(of_class).min().unwrap_or(1).max(1);
-        let said = unit.map(|(named, count)| named.iter().map(|&class| of_class(class)).sum::<usize>() as f64 / count);
+        let rarest = self.noticeable().into_iter().map(of_class).min_by(f64::total_cmp).unwrap_or(1.0).max(1.0);
+        let said = unit.map(|(named, count)| named.iter().map(|&class| of_class(class)).sum::<f64>() / count);
         let said = said.filter(|operations| *operations > 0.0);
         // No operation may have more sections than a model allows.
         let calls: f64 = self.takes.values().map(Taken::calls).sum();
         let least = calls / (MOST_COUNT / 2.0);
-        said.unwrap_or(rarest as f64).max(least)
+        said.unwrap_or(rarest).max(least)
     }
 
     fn role(&self, name: String, operations: f64) -> Role {
@@ -396,37 +419,6 @@ impl Sums {
             }
         }
     }
-}
-
-/// A percentage.
-fn share(part: u64, of: usize) -> f64 {
-    rounded(100.0 * part as f64 / of.max(1) as f64)
-}
-
-/// To four digits, and never to zero.
-fn rounded(value: f64) -> f64 {
-    if value <= 0.0 {
-        return 0.0;
-    }
-    let digits = 10_f64.powi(3 - value.log10().floor() as i32);
-    (value * digits).round() / digits
-}
-
-/// One value if all are alike, else the means of equal parts in the order of size.
-fn spread(values: &[u64]) -> Times {
-    if values.is_empty() {
-        return Times::default();
-    }
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    let mean = |part: &[u64]| part.iter().map(|&ns| ns as f64).sum::<f64>() / part.len() as f64;
-    let middle = mean(&sorted);
-    let variance = sorted.iter().map(|&value| (value as f64 - middle).powi(2)).sum::<f64>() / sorted.len() as f64;
-    if sorted.len() < PARTS || variance.sqrt() <= 0.2 * middle {
-        return Times::one(middle.round() as u64);
-    }
-    let edge = |part: usize| part * sorted.len() / PARTS;
-    Times::drawn((0..PARTS).map(|part| mean(&sorted[edge(part)..edge(part + 1)]).round() as u64).collect())
 }
 
 #[cfg(test)]

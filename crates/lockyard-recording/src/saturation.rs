@@ -1,11 +1,13 @@
 //! At how many threads a lock is never free any more, from averages alone.
 //!
 //! ```text
-//! threads = CPU time per operation / (acquisitions per operation × (hold + transfers))
+//! threads = time of an operation / (acquisitions per operation × (hold / units + transfers))
 //! ```
 //!
 //! The lock of a class that the formula speaks of is its most popular one. Transfers are that of
 //! the lock's word, and those of the lines that a section writes to: [`Lock::middle_lines`].
+//! Units are those of a semaphore. The time of an operation is that on the CPU and in sections that
+//! sleep; where operations wait for work, that is a part of it.
 //! Readers share their hold and their lines; the lock's word they do not share. With several roles
 //! the parts of the time in which a thread of each occupies the lock add up by share of threads.
 //!
@@ -26,21 +28,21 @@ pub struct Saturation {
 /// The threads at which each class of `model` saturates, the first to do so first.
 ///
 /// `transfer_ns(threads)` is how long a cache line takes between two of so many threads. It grows
-/// with them, so the formula is solved by repetition.
+/// with them, so the formula is solved by repetition. `waits`: operations wait for work.
 ///
 /// ```
 /// use lockyard_recording::{Model, saturation::saturation};
 ///
 /// let lock = "[lock.A]\nlines = 0\n";
 /// let role = "[[role]]\ncpu = \"1.9us\"\ntakes = [{ lock = \"A\", hold = \"100ns\" }]";
-/// let found = saturation(&Model::read("app.toml", &format!("{lock}{role}"))?, &|_| 100.0);
+/// let found = saturation(&Model::read("app.toml", &format!("{lock}{role}"))?, &|_| 100.0, false);
 /// assert_eq!(found[0].threads.map(f64::round), Some(10.0));
 /// # Ok::<(), lockyard_recording::Error>(())
 /// ```
-pub fn saturation(model: &Model, transfer_ns: &dyn Fn(f64) -> f64) -> Vec<Saturation> {
+pub fn saturation(model: &Model, transfer_ns: &dyn Fn(f64) -> f64, waits: bool) -> Vec<Saturation> {
     let of = |(number, lock): (usize, &Lock)| Saturation {
         lock: number,
-        threads: threads(model, number, lock, transfer_ns),
+        threads: threads(model, number, lock, transfer_ns, waits),
     };
     let mut all: Vec<Saturation> = model.locks.iter().enumerate().map(of).collect();
     let order = |one: &Saturation| one.threads.unwrap_or(f64::INFINITY);
@@ -48,7 +50,7 @@ pub fn saturation(model: &Model, transfer_ns: &dyn Fn(f64) -> f64) -> Vec<Satura
     all
 }
 
-fn threads(model: &Model, number: usize, lock: &Lock, transfer_ns: &dyn Fn(f64) -> f64) -> Option<f64> {
+fn threads(model: &Model, number: usize, lock: &Lock, transfer_ns: &dyn Fn(f64) -> f64, waits: bool) -> Option<f64> {
     const ROUNDS: usize = 50;
     let lines = f64::from(lock.middle_lines());
     if lock.private {
@@ -63,9 +65,11 @@ fn threads(model: &Model, number: usize, lock: &Lock, transfer_ns: &dyn Fn(f64) 
                 // What is nested in the section belongs to it.
                 let nested = role.takes.iter().enumerate().filter(|(_, inner)| inner.within == Some(index));
                 let nested: f64 = nested.map(|(_, inner)| inner.count * inner.section_ns()).sum();
-                role.times(index) * (alone * (take.section_ns() + nested + lines * transfer) + transfer)
+                role.times(index)
+                    * (alone * ((take.section_ns() + nested) / f64::from(lock.units) + lines * transfer) + transfer)
             });
-            role.threads / sum * ns.sum::<f64>() / role.operation_ns()
+            let wait = if waits { role.wait.mean() } else { 0.0 };
+            role.threads / sum * ns.sum::<f64>() / (role.lasts_ns() + wait)
         };
         model.roles.iter().map(part).sum::<f64>() * lock.hottest_share()
     };
@@ -85,7 +89,7 @@ mod tests {
     use super::*;
 
     fn first(text: &str, transfer: f64) -> Option<f64> {
-        saturation(&Model::read("a", text).unwrap(), &|_| transfer)[0].threads
+        saturation(&Model::read("a", text).unwrap(), &|_| transfer, false)[0].threads
     }
 
     #[test]
@@ -126,7 +130,24 @@ mod tests {
     fn a_step_in_the_transfer_times_is_met() {
         let text = "[lock.A]\nlines = 0\n[[role]]\ncpu = \"1.9us\"\ntakes = [{ lock = \"A\", hold = \"100ns\" }]";
         let model = Model::read("a", text).unwrap();
-        let found = saturation(&model, &|threads| if threads < 12.0 { 20.0 } else { 300.0 })[0].threads.unwrap();
+        let found = saturation(&model, &|threads| if threads < 12.0 { 20.0 } else { 300.0 }, false)[0].threads.unwrap();
         assert!((5.0..17.0).contains(&found), "{found}");
+    }
+
+    /// Of units the formula knew nothing, and of sections that sleep it had the sleep, and not that
+    /// the operation is longer for it.
+    #[test]
+    fn units_and_sleeps_are_counted() {
+        let text = |units, wait| {
+            format!(
+                "[lock.A]\nkind = \"semaphore\"\nunits = {units}\n[[role]]\ncpu = \"3us\"\nwait = \"{wait}us\"\n\
+                 takes = [{{ lock = \"A\", hold = \"100ns\", sleep = \"900ns\" }}]"
+            )
+        };
+        let found = |units, wait, waits| {
+            saturation(&Model::read("a", &text(units, wait)).unwrap(), &|_| 0.001, waits)[0].threads.map(f64::round)
+        };
+        assert_eq!([found(1, 0, false), found(4, 0, false)], [Some(4.0), Some(16.0)]);
+        assert_eq!([found(1, 96, false), found(1, 96, true)], [Some(4.0), Some(100.0)]);
     }
 }

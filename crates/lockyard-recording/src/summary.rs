@@ -145,10 +145,11 @@ impl Recording {
         let classes = vec![Sums::default(); self.classes.len()];
         let mut teller = Teller { recording: self, classes, outside_ns: 0, away_ns: 0, at_end: BTreeMap::new() };
         let mut recorded_ns = 0;
+        let again = walk::Again::of(self);
         for window in &self.windows {
             recorded_ns = sum([recorded_ns, window.until().saturating_sub(window.begin)]);
             teller.at_end.remove(&window.thread);
-            walk::window(window, self.event_ns, &mut teller);
+            walk::window(window, &again, &mut teller);
         }
         let mut threads: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for window in &self.windows {

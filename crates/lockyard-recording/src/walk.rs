@@ -9,10 +9,12 @@
 //! What is not over when a window ends is told as its [`Rest`] where that end is known, else left
 //! out: it is no section from its beginning to its end, as models have them.
 
-use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use crate::recording::{Event, Mode, Recording, What, Window};
+pub(crate) use again::Again;
+
+mod again;
 
 /// A section from its beginning to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,11 +63,6 @@ pub(crate) enum Failed {
     GaveUp(u64),
 }
 
-/// A lock that is asked for again so soon, ns, is asked for by the same call; so is one that is
-/// asked for in a quarter of the time that its thread does without it as a rule. What an event
-/// costs comes on top.
-const AGAIN_NS: u64 = 300;
-
 /// What is told of a window.
 pub(crate) trait Told {
     /// A section has ended.
@@ -84,13 +81,12 @@ pub(crate) trait Told {
     }
 }
 
-/// Tells what happened in `window`, in which each event of a lock cost `event_ns`.
-pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
+/// Tells what happened in `window`, of the recording that `again` is of.
+pub(crate) fn window(window: &Window, again: &Again, told: &mut impl Told) {
     let mut held: Vec<Section> = Vec::new();
     let (mut cpu, mut off, mut before) = (0, 0, window.begin);
     // A window that begins with an event has no stretch before its first section.
     let mut cut = window.events.first().is_some_and(|event| event.at == window.begin);
-    let again = again(window);
     // The lock that is tried again and again, and since when.
     let mut tries: Option<(u32, u64)> = None;
     // The request whose grant is still to come.
@@ -103,7 +99,7 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
         before = event.at;
         let away = event.what.time().unwrap_or(0).min(passed);
         let slept = if let What::Off(_) = event.what { away } else { 0 };
-        let ran = (passed - away).saturating_sub(event_ns);
+        let ran = (passed - away).saturating_sub(again.event_ns);
         held.iter_mut().for_each(|section| section.whole += ran + slept);
         if asked.is_none() && idle.is_none() && tries.is_none() {
             match held.last_mut() {
@@ -115,8 +111,7 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
             What::Off(_) | What::Preempted(_) => {}
             What::Failed(_) => {
                 let outer = held.last().map(|section| section.lock);
-                let soon = again.get(&event.lock).copied().unwrap_or(AGAIN_NS) + event_ns;
-                let how = tried(event, &window.events[index + 1..], soon);
+                let how = again.tried(window.thread, event, &window.events[index + 1..]);
                 tries = if how == Failed::Tried { None } else { tries.or(Some((event.lock, event.at))) };
                 told.failed(event.lock, outer, how);
             }
@@ -174,45 +169,6 @@ pub(crate) fn window(window: &Window, event_ns: u64, told: &mut impl Told) {
         }
         let asked = asked.map(|(lock, _, since)| (lock, since, firm));
         told.rest(Rest { thread: window.thread, until, asked, idle, held: &held, gap: (cpu, off) });
-    }
-}
-
-/// Of each lock that the thread asks for with no other event in between, how soon it does so again
-/// within one call: see [`AGAIN_NS`].
-fn again(window: &Window) -> BTreeMap<u32, u64> {
-    let mut without: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-    let released = window.events.iter().enumerate().filter(|(_, event)| event.what == What::Release);
-    for (index, event) in released {
-        if let Some((next, after)) = next(event, &window.events[index + 1..])
-            && matches!(next.what, What::Request(_) | What::Failed(_))
-        {
-            without.entry(event.lock).or_default().push(after);
-        }
-    }
-    let quarter = |mut times: Vec<u64>| {
-        times.sort_unstable();
-        (times[times.len() / 2] / 4).max(AGAIN_NS)
-    };
-    without.into_iter().map(|(lock, times)| (lock, quarter(times))).collect()
-}
-
-/// The event after `event`, if it is of the same lock, and the time to it on the CPU.
-fn next<'a>(event: &Event, later: &'a [Event]) -> Option<(&'a Event, u64)> {
-    let at = later.iter().position(|next| next.what.time().is_none())?;
-    // What the recorder's looks at the CPU clock take is told as such time.
-    let away = later[..at].iter().filter_map(|between| between.what.time()).fold(0, u64::saturating_add);
-    let after = later[at].at.saturating_sub(event.at).saturating_sub(away);
-    (later[at].lock == event.lock).then_some((&later[at], after))
-}
-
-/// How `event`, a try in vain, goes on, if an attempt before `soon` belongs to it.
-fn tried(event: &Event, later: &[Event], soon: u64) -> Failed {
-    let Some((next, after)) = next(event, later) else { return Failed::Tried };
-    let soon = after <= soon;
-    match next.what {
-        What::Failed(_) if soon => Failed::Again,
-        What::Request(_) if soon => Failed::Waited,
-        _ => Failed::Tried,
     }
 }
 
@@ -298,7 +254,7 @@ mod tests {
             .iter()
             .map(|one| {
                 let mut all = All::default();
-                window(one, 0, &mut all);
+                window(one, &Again::of(&recording), &mut all);
                 all
             })
             .collect();
@@ -317,7 +273,7 @@ mod tests {
             1000 1 request 0 write\n9050 1 preempted 9000\n9060 1 release 0\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], 0, &mut all);
+        window(&recording.windows[0], &Again::of(&recording), &mut all);
         assert_eq!((all.gaps.as_slice(), all.sections[0].own, all.sections[0].slept), ([(100, 0)].as_slice(), 10, 0));
     }
 
@@ -327,7 +283,7 @@ mod tests {
             1000 1 request 0 write\n1050 1 release 0\n1060 1 request 0 write\n1300 1 release 0\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], recording.event_ns, &mut all);
+        window(&recording.windows[0], &Again::of(&recording), &mut all);
         let own: Vec<u64> = all.sections.iter().map(|section| section.own).collect();
         assert_eq!((all.gaps.as_slice(), own.as_slice()), ([(460, 500), (0, 0)].as_slice(), [10, 200].as_slice()));
     }
@@ -339,7 +295,7 @@ mod tests {
             2000 1 failed 0 write\n9000 1 request 0 write\n9010 1 release 0\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], 0, &mut all);
+        window(&recording.windows[0], &Again::of(&recording), &mut all);
         assert_eq!(all.failed, [Failed::Again, Failed::Waited, Failed::Tried]);
     }
 
@@ -363,7 +319,7 @@ mod tests {
         );
         let recording = Recording::from_text("a", &text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], 0, &mut all);
+        window(&recording.windows[0], &Again::of(&recording), &mut all);
         assert_eq!(all.failed, [Failed::Again, Failed::Waited].repeat(3));
         assert_eq!(all.gaps, [(3_000, 0); 3]);
         assert!(all.sections.iter().all(|one| (one.waited, one.own) == (Some(1_200), 2_800)), "{:?}", all.sections);
@@ -375,7 +331,7 @@ mod tests {
             10 1 request 0 write\n500 1 gave-up 0\n520 1 request 1 write\n530 1 release 1\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], 0, &mut all);
+        window(&recording.windows[0], &Again::of(&recording), &mut all);
         assert_eq!((all.gaps.as_slice(), all.sections.len()), ([(30, 0)].as_slice(), 1));
         assert_eq!(all.failed, [Failed::GaveUp(490)]);
     }
@@ -389,7 +345,7 @@ mod tests {
             1970 1 request 0 write\n1975 1 wait 1\n1975 1 release 0\n4975 1 gave-up 1\n4980 1 request 0 write\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], 0, &mut all);
+        window(&recording.windows[0], &Again::of(&recording), &mut all);
         let own: Vec<u64> = all.sections.iter().map(|section| section.own).collect();
         assert_eq!(own, [20, 5, 5]);
         assert_eq!(all.gaps, [(10, 0), (5, 0), (60, 0), (5, 3000)]);
@@ -402,7 +358,7 @@ mod tests {
             205 1 release 1\n215 1 release 0\n300 1 request 0 write\n";
         let recording = Recording::from_text("a", text).unwrap();
         let mut all = All::default();
-        window(&recording.windows[0], 0, &mut all);
+        window(&recording.windows[0], &Again::of(&recording), &mut all);
         // The release of what was taken before the window says nothing; nor does the last request.
         assert_eq!(all.gaps, [(40, 60), (85, 0)]);
         let [inner, outer] = all.sections.as_slice() else { panic!("{:?}", all.sections) };

@@ -6,10 +6,11 @@
 
 use std::marker::PhantomData;
 
-use lockyard_recording::model::Kind;
+use lockyard_recording::model::{Kind, Lock};
 
 use crate::machine::Machine;
 use crate::padded::Padded;
+use crate::pool;
 use crate::subject::{Exclusive, Shared};
 
 /// A lock of any type.
@@ -48,12 +49,13 @@ pub(crate) fn shared<M: Machine, L: Shared + 'static>(name: &str) -> Box<dyn Era
     lock
 }
 
-/// A new lock of a kind that programs on the machine `M` have.
-pub(crate) fn recorded<M: Machine>(kind: Kind, name: &str) -> Box<dyn Erased> {
-    match kind {
+/// A new lock of the kind that a program has there, as those on the machine `M` are.
+pub(crate) fn recorded<M: Machine>(lock: &Lock, name: &str) -> Box<dyn Erased> {
+    match lock.kind {
         Kind::Mutex => exclusive::<M, M::Mutex>(name),
         Kind::RwLock => shared::<M, M::RwLock>(name),
         Kind::Spin => exclusive::<M, M::Spin>(name),
+        Kind::Semaphore => pool::pool::<M>(lock.units, name),
     }
 }
 

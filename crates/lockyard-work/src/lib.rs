@@ -42,6 +42,7 @@ pub mod machine;
 pub mod measure;
 mod padded;
 mod peers;
+mod pool;
 mod popularity;
 mod prng;
 mod quota;

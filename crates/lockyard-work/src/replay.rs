@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use lockyard_recording::Model;
-use lockyard_recording::model::Lock;
+use lockyard_recording::model::{Kind, Lock};
 
 /// How many of the lines that a section may touch it does touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ pub struct Replay {
     /// before a change. Its roles and takes are the same, their times may differ.
     pub original: Arc<Model>,
     /// Of each class, whether it takes the lock under test; the others keep their kind. A class
-    /// that is read keeps it also when the lock under test has no read side.
+    /// that is read keeps it also when the lock under test has no read side, and a semaphore always.
     pub tested: Vec<bool>,
     /// How many lines a section touches.
     pub touch: Touch,
@@ -86,14 +86,19 @@ impl Replay {
 
     /// Whether the class takes the lock under test, which has a read side or not.
     pub fn is_tested(&self, class: usize, shared: bool) -> bool {
-        self.tested[class] && (shared || !self.model.is_read(class))
+        let semaphore = self.model.locks[class].kind == Kind::Semaphore;
+        self.tested[class] && !semaphore && (shared || !self.model.is_read(class))
     }
 
     /// Why a lock under test would play no part, if so.
     pub(crate) fn refuses(&self, shared: bool) -> Option<&'static str> {
         let mut classes = 0..self.model.locks.len();
         let none = self.tested.contains(&true) && !classes.any(|class| self.is_tested(class, shared));
-        none.then_some("it has no read side, and every lock of the program is read")
+        let read = (0..self.model.locks.len()).any(|class| self.model.is_read(class));
+        none.then_some(match read {
+            true => "it has no read side, and every lock of the program is read",
+            false => "the program has semaphores, and no lock in whose place it may be",
+        })
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct PredictArgs {
     pub(crate) seed: String,
 
     /// Simulated time of each run: 500us, 10ms, 1s [default: so long that 100,000 operations would
-    /// be done if nobody waited, 1ms to 20ms]
+    /// be done if nobody waited, 1ms to 20ms; longer where few end]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) duration: Option<String>,
 

@@ -4,8 +4,7 @@ use super::outcome::Prediction;
 use crate::report::csv::{self, quoted};
 use crate::report::json::VERSION;
 
-const HEADER: &str =
-    "version,machine,machine_fingerprint,program,alternative,threads,progress,low,high,ops_per_s,limit,limit_share,set";
+const HEADER: &str = "version,machine,machine_fingerprint,program,alternative,threads,progress,low,high,ops_per_s,limit,limit_share,set,settled,interrupted";
 
 /// A header, then the lines.
 pub(crate) fn render(found: &Prediction) -> String {
@@ -27,6 +26,8 @@ pub(crate) fn render(found: &Prediction) -> String {
                 limit.map_or_else(String::new, |loss| loss.what.clone()),
                 limit.map_or_else(String::new, |loss| format!("{:.4}", loss.share)),
                 csv::changes(&found.set),
+                point.settled.to_string(),
+                found.interrupted.to_string(),
             ];
             out.push_str(&fields.map(|field| quoted(&field)).join(","));
             out.push('\n');

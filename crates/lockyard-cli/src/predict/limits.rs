@@ -56,13 +56,15 @@ pub(crate) fn of(program: &Program, machine: &Machine, record: &Record, report: 
     let times = report.window.as_ref().unwrap_or(&report.whole).times;
     let all = (times.running_ns + times.spinning_ns + times.runnable_ns + times.sleeping_ns) as f64;
     let cpus = machine.topology().cpus();
-    // A thread that waits for a lock may want for a CPU as well: it is counted once.
+    // A thread that waits for a lock may want for a CPU as well: it is counted once. What a thread
+    // loses to another on its core it loses while it runs.
     let useful = record.metrics.get("computed").copied().unwrap_or(0.0) * record.duration_ns as f64;
     let left = (time - useful - waited).max(0.0);
     if record.threads > cpus {
         add("no CPU".to_owned(), (times.runnable_ns as f64 / all.max(1.0) * time).min(left));
     } else if record.threads > machine.topology().cores() {
-        add("two threads on a core".to_owned(), left);
+        let ran = (times.running_ns + times.spinning_ns) as f64 / all.max(1.0) * time;
+        add("two threads on a core".to_owned(), (ran - useful).clamp(0.0, left));
     }
     losses.retain(|loss| loss.share >= NOTICEABLE);
     losses.sort_by(|a, b| b.share.total_cmp(&a.share));

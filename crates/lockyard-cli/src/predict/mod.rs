@@ -3,6 +3,7 @@
 //! A *point* is one alternative with one number of threads: a few simulations that differ in
 //! placement, seed, and lines that a section touches. Its value is their median, its band their
 //! ends. All points have the same simulations, so that alternatives are compared like with like.
+//! Those that have not [settled](settle) are longer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::options::{self, Format};
 use crate::output::Target;
 use crate::programs;
 use crate::selection::{self, Wanted};
-use crate::simulate::{self, Run, machines};
+use crate::simulate::{self, Outcome, Run, machines};
 use crate::values::{self, Bounds};
 
 pub(crate) mod csv;
@@ -31,6 +32,7 @@ mod law;
 mod limits;
 mod outcome;
 pub(crate) mod page;
+mod settle;
 pub(crate) mod table;
 mod transfers;
 
@@ -41,6 +43,9 @@ pub(crate) use transfers::transfer_ns;
 const ALL: &str = "all";
 /// The most classes that the estimate from averages is printed of.
 const MOST_ESTIMATES: usize = 5;
+/// Placements, and lines that sections touch.
+const VARIANTS: [(Placement, Touch); 3] =
+    [(Placement::Fill, Touch::Most), (Placement::Spread, Touch::Least), (Placement::Random, Touch::Middle)];
 /// Slices that a thread has in a run, where threads share CPUs.
 const SLICES: f64 = 8.0;
 /// The longest sleeps that fit in a run.
@@ -99,6 +104,7 @@ impl PredictOptions {
             Some(text) => Bounds { flag: "--threads", least: 1, most }.list(text)?,
             None => usual_threads(cpus),
         };
+        let waits = args.arrival == Arrival::Recorded;
         let class = match &args.class {
             Some(name) if program.lock(name).is_none() && name != ALL => {
                 let mut known: Vec<&str> = program.locks.iter().map(|lock| lock.name.as_str()).collect();
@@ -106,7 +112,7 @@ impl PredictOptions {
                 return Err(Failure::usage(format!("--class: unknown class '{name}'; known are {}", known.join(", "))));
             }
             Some(name) => Some(name.clone()),
-            None => first_to_saturate(&program, &machine),
+            None => first_to_saturate(&program, &machine, waits),
         };
         let alternatives = alternatives(args, &program, class.as_deref(), &machine)?;
         let duration = args.duration.as_ref();
@@ -123,7 +129,7 @@ impl PredictOptions {
             class,
             threads: threads.into_iter().map(|threads| threads as usize).collect(),
             alternatives,
-            waits: args.arrival == Arrival::Recorded,
+            waits,
             seeds,
             seed: values::seed(&args.seed)?,
             duration,
@@ -138,17 +144,15 @@ impl PredictOptions {
         let mut runs = Vec::new();
         for alternative in &self.alternatives {
             for &threads in &self.threads {
-                runs.extend(self.point(alternative, threads));
+                let duration = self.duration.unwrap_or_else(|| self.usual_duration(threads));
+                runs.extend(self.point(alternative, threads, duration));
             }
         }
         runs
     }
 
     /// The simulations of one point.
-    fn point(&self, alternative: &Alternative, threads: usize) -> Vec<Run> {
-        const VARIANTS: [(Placement, Touch); 3] =
-            [(Placement::Fill, Touch::Most), (Placement::Spread, Touch::Least), (Placement::Random, Touch::Middle)];
-        let duration = self.duration.unwrap_or_else(|| self.usual_duration(threads));
+    fn point(&self, alternative: &Alternative, threads: usize, duration: Duration) -> Vec<Run> {
         let mut runs = Vec::new();
         for round in 0..self.seeds {
             for (number, (placement, touch)) in VARIANTS.into_iter().enumerate() {
@@ -177,6 +181,11 @@ impl PredictOptions {
         runs
     }
 
+    /// How many simulations a point has.
+    fn each(&self) -> usize {
+        self.seeds as usize * VARIANTS.len()
+    }
+
     fn usual_duration(&self, threads: usize) -> Duration {
         let waits = if self.waits { 1.0 } else { 0.0 };
         let operations = self.program.roles.iter().map(|role| role.lasts_ns() + waits * role.wait.mean());
@@ -194,6 +203,14 @@ impl PredictOptions {
     }
 }
 
+impl Alternative {
+    /// Whether `outcome` is one of it with so many threads.
+    fn is_of(&self, outcome: &Outcome, threads: usize) -> bool {
+        let spec = &outcome.run.spec;
+        spec.threads == threads && spec.replay.as_ref().is_some_and(|replay| replay.name == self.name)
+    }
+}
+
 /// Six numbers from 1 to `cpus`.
 fn usual_threads(cpus: usize) -> Vec<u64> {
     let mut threads: Vec<u64> = [16, 8, 4, 2, 1].into_iter().map(|part| (cpus / part).max(1) as u64).collect();
@@ -202,20 +219,22 @@ fn usual_threads(cpus: usize) -> Vec<u64> {
     threads
 }
 
-fn first_to_saturate(program: &Program, machine: &Machine) -> Option<String> {
-    let first = saturation(program, &|threads| transfer_ns(machine, threads)).into_iter().next();
+fn first_to_saturate(program: &Program, machine: &Machine, waits: bool) -> Option<String> {
+    let first = saturation(program, &|threads| transfer_ns(machine, threads), waits).into_iter().next();
     first.filter(|first| first.threads.is_some()).map(|first| program.locks[first.lock].name.clone())
 }
 
 /// The classes that a lock takes the place of: the one called `class`, or of [`ALL`] those that are
-/// taken as the first to saturate is.
+/// taken as the first to saturate is. No lock takes the place of a semaphore.
 fn places(program: &Program, class: &str, machine: &Machine) -> Vec<usize> {
+    let is_lock = |number: &usize| program.locks[*number].kind != Kind::Semaphore;
     if let Some(number) = program.lock(class) {
-        return vec![number];
+        return Some(number).filter(is_lock).into_iter().collect();
     }
-    let first = first_to_saturate(program, machine).and_then(|name| program.lock(&name)).unwrap_or(0);
+    let found = saturation(program, &|threads| transfer_ns(machine, threads), false);
+    let Some(first) = found.iter().map(|one| one.lock).find(is_lock) else { return Vec::new() };
     let sort = |number: usize| (program.is_read(number), program.locks[number].kind == Kind::Spin);
-    (0..program.locks.len()).filter(|&number| sort(number) == sort(first)).collect()
+    (0..program.locks.len()).filter(is_lock).filter(|&number| sort(number) == sort(first)).collect()
 }
 
 fn alternatives(
@@ -241,11 +260,11 @@ fn alternatives(
             }
             all.push(alternative);
         }
-    } else if args.lock.is_some() {
-        let why = if program.locks.is_empty() {
-            "this program takes no lock"
-        } else {
-            "no class of this program ever saturates; choose one with --class"
+    } else if args.lock.as_ref().is_some_and(|lock| lock.trim() != "none") {
+        let why = match class {
+            _ if program.locks.is_empty() => "this program takes no lock".to_owned(),
+            None => "no class of this program ever saturates; choose one with --class".to_owned(),
+            Some(class) => format!("no lock takes the place of a semaphore, as {class} is; choose another --class"),
         };
         return Err(Failure::usage(format!("--lock: {why}")));
     }
@@ -271,7 +290,7 @@ fn alternatives(
 fn candidates(text: Option<&str>, program: &Program, number: usize) -> Result<Vec<&'static Candidate>, Failure> {
     let usual = match program.locks[number].kind {
         _ if program.is_read(number) => "rwsem,qrwlock",
-        Kind::Mutex | Kind::RwLock => "mutex,hq-spinlock",
+        Kind::Mutex | Kind::RwLock | Kind::Semaphore => "mutex,hq-spinlock",
         Kind::Spin => "qspinlock,hq-spinlock",
     };
     let lock = Some(text.unwrap_or(usual));
@@ -287,6 +306,12 @@ fn candidates(text: Option<&str>, program: &Program, number: usize) -> Result<Ve
 /// # Errors
 /// The first simulation that failed, if the program as it is has one.
 pub(crate) fn run(options: &PredictOptions) -> Result<Prediction, Failure> {
-    let (outcomes, interrupted) = simulate::run(options.runs());
+    let (mut outcomes, mut interrupted) = simulate::run(options.runs());
+    if options.duration.is_none() && !interrupted {
+        interrupted = settle::lengthen(options, &mut outcomes);
+    }
     outcome::collect(options, &outcomes, interrupted)
 }
+
+#[cfg(test)]
+mod tests;

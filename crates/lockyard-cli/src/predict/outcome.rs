@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::law::Law;
 use super::limits::{self, Loss};
 use super::transfers::transfer_ns;
-use super::{Alternative, MOST_ESTIMATES, PredictOptions};
+use super::{Alternative, MOST_ESTIMATES, PredictOptions, settle};
 use crate::failure::Failure;
 use crate::report::numbers;
 use crate::simulate::Outcome;
@@ -44,6 +44,9 @@ pub(crate) struct Prediction {
 pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) points: Vec<Point>,
+    /// Whether all numbers of threads are there: no signal cut it off.
+    #[serde(skip)]
+    pub(crate) whole: bool,
 }
 
 /// An alternative at one number of threads. Rates are medians, `low` and `high` the band.
@@ -55,6 +58,8 @@ pub(crate) struct Point {
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) ops_per_s: f64,
+    /// Whether all its runs were long enough to tell a rate.
+    pub(crate) settled: bool,
     /// Where the other time went, the largest first.
     pub(crate) losses: Vec<Loss>,
 }
@@ -81,10 +86,11 @@ pub(crate) fn collect(
         for &threads in &options.threads {
             points.extend(point(options, alternative, threads, outcomes)?);
         }
-        alternatives.push(Curve { name: alternative.name.clone(), points });
+        let whole = points.len() == options.threads.len();
+        alternatives.push(Curve { name: alternative.name.clone(), points, whole });
     }
     let machine = &options.machine;
-    let found = saturation(&options.program, &|threads| transfer_ns(machine, threads));
+    let found = saturation(&options.program, &|threads| transfer_ns(machine, threads), options.waits);
     let estimates = found.into_iter().filter_map(|one| {
         Some(Estimate { class: options.program.locks[one.lock].name.clone(), threads: one.threads? })
     });
@@ -114,16 +120,17 @@ fn point(
     threads: usize,
     outcomes: &[Outcome],
 ) -> Result<Option<Point>, Failure> {
-    let is_mine = |outcome: &&Outcome| {
-        let spec = &outcome.run.spec;
-        spec.threads == threads && spec.replay.as_ref().is_some_and(|replay| replay.name == alternative.name)
-    };
-    let mut done = Vec::new();
-    for outcome in outcomes.iter().filter(is_mine) {
+    let (mut done, mut settled) = (Vec::new(), true);
+    for outcome in outcomes.iter().filter(|outcome| alternative.is_of(outcome, threads)) {
+        settled &= settle::settled(outcome);
         match &outcome.result {
             Ok((record, report)) => done.push((record, report)),
             Err(why) => return Err(Failure::run(format!("{}, {threads} threads: {why}", alternative.name))),
         }
+    }
+    // A band of the runs that there are would be none.
+    if done.len() < options.each() {
+        return Ok(None);
     }
     let progress = |record: &lockyard_work::Record| record.metrics.get("progress").copied().unwrap_or(0.0);
     done.sort_by(|a, b| progress(a.0).total_cmp(&progress(b.0)));
@@ -135,6 +142,7 @@ fn point(
         low: progress(lowest.0),
         high: progress(highest.0),
         ops_per_s: record.metrics.get("ops_per_s").copied().unwrap_or(0.0),
+        settled,
         losses: limits::of(&alternative.program, &options.machine, record, report),
     }))
 }
@@ -149,12 +157,30 @@ fn trust(machine: &Machine) -> String {
 impl Curve {
     /// The number of threads from which on a tenth more progress is not to be had.
     pub(crate) fn knee(&self) -> Option<&Point> {
-        let best = self.points.iter().map(|point| point.progress).fold(0.0, f64::max);
+        let best = self.best();
         self.points.iter().find(|point| point.progress >= 0.9 * best)
     }
 
     pub(crate) fn best(&self) -> f64 {
-        self.points.iter().map(|point| point.progress).fold(0.0, f64::max)
+        self.highest().map_or(0.0, |point| point.progress)
+    }
+
+    /// The point with the most progress.
+    pub(crate) fn highest(&self) -> Option<&Point> {
+        self.points.iter().max_by(|a, b| a.progress.total_cmp(&b.progress))
+    }
+
+    /// Whether its best can be told.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.points.iter().all(|point| point.settled)
+    }
+
+    /// How many times the best of `base` its best is, and the ends of its band; `None`: of one of
+    /// the two numbers are missing.
+    pub(crate) fn beside(&self, base: &Self) -> Option<(f64, f64, f64)> {
+        let (most, highest) = (base.best(), self.highest()?);
+        let found = (highest.progress / most, highest.low / most, highest.high / most);
+        (most > 0.0 && base.whole && self.whole).then_some(found)
     }
 }
 
@@ -187,13 +213,20 @@ impl Prediction {
         if !others.is_empty() {
             said.push_str(&format!("; at its best {}", others.join(", ")));
         }
+        if !as_it_is.is_settled() {
+            said.push_str("; not all numbers have settled");
+        }
         said.push('.');
         said
     }
 }
 
-/// An alternative's best beside that of the program as it is.
+/// An alternative's best beside that of the program as it is, with its band.
 fn compared(as_it_is: &Curve, other: &Curve) -> Option<String> {
-    let (base, best) = (as_it_is.best(), other.best());
-    (base > 0.0 && best > 0.0).then(|| format!("{} × {}", other.name, numbers::three(best / base)))
+    let (times, low, high) = other.beside(as_it_is)?;
+    if !as_it_is.is_settled() || !other.is_settled() {
+        return Some(format!("{} not settled", other.name));
+    }
+    let [times, low, high] = [times, low, high].map(numbers::three);
+    Some(format!("{} × {times} ({low} – {high})", other.name))
 }

@@ -22,8 +22,8 @@ pub(crate) fn page(found: &Prediction) -> String {
         escape(&found.trust),
         escape(&found.sentence),
     );
-    if found.interrupted {
-        out.push_str("<p class=\"notice\">This run was interrupted: some numbers of threads are missing.</p>\n");
+    for note in table::notes(found) {
+        let _ = writeln!(out, "<p class=\"notice\">{note}</p>");
     }
     let _ = writeln!(
         out,
@@ -123,9 +123,10 @@ mod tests {
             low: 0.5,
             high: 3.0,
             ops_per_s: 1e6,
+            settled: true,
             losses: vec![Loss { what: "waiting for A<B>".to_owned(), share: 0.25 }],
         };
-        Curve { name: name.to_owned(), points: [1, 8].map(point).to_vec() }
+        Curve { name: name.to_owned(), points: [1, 8].map(point).to_vec(), whole: true }
     }
 
     #[test]

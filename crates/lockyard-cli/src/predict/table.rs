@@ -22,6 +22,9 @@ pub(super) const CURVE: [&str; 5] = ["threads", "progress", "band", "ops/s", "wh
 /// The whole page.
 pub(crate) fn render(found: &Prediction, look: Look) -> String {
     let mut out = format!("{}\n\n", look.bold(&found.sentence));
+    for note in notes(found) {
+        let _ = writeln!(out, "{note}\n");
+    }
     let as_it_is = &found.alternatives[0];
     let _ = writeln!(out, "{}\n{}", look.bold("As it is"), curve(as_it_is, look));
     if found.alternatives.len() > 1 {
@@ -38,6 +41,22 @@ pub(crate) fn render(found: &Prediction, look: Look) -> String {
     }
     let _ = writeln!(out, "{}", look.dim(&format!("{}: {}", found.machine, found.trust)));
     out
+}
+
+/// What keeps numbers from being taken as they are.
+pub(super) fn notes(found: &Prediction) -> Vec<&'static str> {
+    let open = !found.alternatives.iter().all(Curve::is_settled);
+    let notes = [
+        (found.interrupted, "This run was interrupted: some numbers of threads are missing."),
+        (open, "? has not settled: few operations ended, or their rate still changed; give a longer --duration."),
+    ];
+    notes.into_iter().filter(|(is, _)| *is).map(|(_, note)| note).collect()
+}
+
+/// Progress as it is shown.
+fn progress(point: &Point) -> String {
+    let mark = if point.settled { "" } else { " ?" };
+    format!("{}{mark}", numbers::three(point.progress))
 }
 
 /// What averages alone say.
@@ -70,7 +89,7 @@ pub(super) fn curve_rows(curve: &Curve) -> Vec<Vec<String>> {
     let row = |point: &Point| {
         vec![
             point.threads.to_string(),
-            numbers::three(point.progress),
+            progress(point),
             format!("{} – {}", numbers::three(point.low), numbers::three(point.high)),
             numbers::three(point.ops_per_s),
             limit(point),
@@ -100,16 +119,20 @@ pub(super) fn alternatives(found: &Prediction) -> (Vec<String>, Vec<Vec<String>>
     let threads: Vec<usize> = found.alternatives[0].points.iter().map(|point| point.threads).collect();
     let mut head = vec!["threads".to_owned()];
     head.extend(threads.iter().map(usize::to_string));
-    head.push("at best".to_owned());
+    head.extend(["at best", "band"].map(str::to_owned));
     let mut rows = Vec::new();
-    let base = found.alternatives[0].best();
+    let base = &found.alternatives[0];
     for alternative in &found.alternatives {
         let mut row = vec![alternative.name.clone()];
         for threads in &threads {
             let point = alternative.points.iter().find(|point| point.threads == *threads);
-            row.push(point.map_or_else(|| "–".to_owned(), |point| numbers::three(point.progress)));
+            row.push(point.map_or_else(|| "–".to_owned(), progress));
         }
-        row.push(if base > 0.0 { numbers::ratio(alternative.best() / base) } else { "–".to_owned() });
+        let none = || "–".to_owned();
+        let beside = alternative.beside(base).filter(|_| base.is_settled() && alternative.is_settled());
+        row.push(beside.map_or_else(none, |(times, _, _)| numbers::ratio(times)));
+        let band = |(_, low, high): (f64, f64, f64)| format!("{} – {}", numbers::three(low), numbers::three(high));
+        row.push(beside.map_or_else(none, band));
         rows.push(row);
     }
     (head, rows)

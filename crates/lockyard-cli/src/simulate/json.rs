@@ -17,6 +17,8 @@ use crate::report::json::{VERSION, line};
 pub(crate) struct Line<'a> {
     #[serde(flatten)]
     record: &'a Record,
+    /// What the program is called whose model was played: its file's name without the ending.
+    program: Option<&'a str>,
     machine_id: String,
     machine_fingerprint: String,
     /// Numbers of the machine that were changed.
@@ -34,6 +36,7 @@ impl<'a> Line<'a> {
     pub(crate) fn of(run: &'a Run, record: &'a Record, report: &'a Report) -> Self {
         Self {
             record,
+            program: run.spec.replay.as_ref().map(|replay| replay.name.as_str()),
             machine_id: report.machine.clone(),
             machine_fingerprint: format!("{:016x}", report.machine_fingerprint),
             set: run.config.machine.changes(),
@@ -73,7 +76,7 @@ pub(crate) fn lines(outcomes: &[Outcome]) -> Result<String, Failure> {
 /// The columns of the CSV form.
 const HEADER: &str = "machine,placement,seed,lock,policy,workload,threads,cs,cs_sleep_ns,think,read_pct,window_ns,operations,kops_per_s,\
     ns_per_op,fairness,idle_threads,wait_p50_ns,wait_p99_ns,wait_p999_ns,wait_max_ns,transfers_per_op,running_ns,spinning_ns,\
-    runnable_ns,sleeping_ns,min_per_thread,mean_per_thread,max_per_thread,lines,think_shape,set,version";
+    runnable_ns,sleeping_ns,min_per_thread,mean_per_thread,max_per_thread,lines,think_shape,set,version,program";
 
 /// A header, then one line per run.
 pub(crate) fn csv(outcomes: &[Outcome]) -> String {
@@ -117,6 +120,7 @@ pub(crate) fn csv(outcomes: &[Outcome]) -> String {
             record.think_shape.name().to_owned(),
             csv::changes(run.config.machine.changes()),
             VERSION.to_owned(),
+            run.spec.replay.as_ref().map_or_else(String::new, |replay| replay.name.clone()),
         ];
         out.push_str(&fields.map(|field| csv::quoted(&field)).join(","));
         out.push('\n');

@@ -132,7 +132,7 @@ fn a_prediction_in_csv_has_a_line_per_point() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[2].contains("rwlock:CACHE,2,"), "{text}");
-    assert!(lines.iter().all(|line| line.split(',').count() == 13), "{text}");
+    assert!(lines.iter().all(|line| line.split(',').count() == 15), "{text}");
     fs::remove_dir_all(folder).unwrap();
 }
 
@@ -203,6 +203,13 @@ fn a_model_is_a_workload() {
     ];
     let text = stdout(&lockyard(&simulated));
     assert!(text.contains("app, 2 threads") && text.contains("ops_per_s"), "{text}");
+    // All models were "replay" to programs.
+    let document: serde_json::Value =
+        serde_json::from_str(&stdout(&lockyard(&[&simulated[..], &["--json"]].concat()))).expect("JSON");
+    assert_eq!((document["workload"].as_str(), document["program"].as_str()), (Some("replay"), Some("app")));
+    let table = stdout(&lockyard(&[&simulated[..], &["--csv"]].concat()));
+    assert!(table.lines().next().is_some_and(|head| head.ends_with(",program")), "{table}");
+    assert!(table.lines().nth(1).is_some_and(|line| line.ends_with(",app")), "{table}");
     let native = |secs: &str| -> Vec<serde_json::Value> {
         let locks = ["bench", "--lock", "rwsem", "--peer", "pthread-mutex", "--workload", &path];
         let cell = ["--threads", "2", "--secs", secs, "--rounds", "1", "--allow-one-cpu", "--json"];

@@ -92,7 +92,8 @@ impl Change {
     /// [`Lock::private`]: super::Lock::private
     ///
     /// # Errors
-    /// One line: there is no such class, or it would have too many locks.
+    /// One line: there is no such class, it would have too many locks, or is a semaphore and shall be
+    /// read.
     pub fn made(&self, model: &Model) -> Result<Model, Error> {
         let number = model.lock(&self.class).ok_or_else(|| {
             let known: Vec<&str> = model.locks.iter().map(|lock| lock.name.as_str()).collect();
@@ -100,6 +101,9 @@ impl Change {
         })?;
         let mut model = model.clone();
         let lock = &mut model.locks[number];
+        if lock.kind == Kind::Semaphore && matches!(self.action, Action::RwLock(_)) {
+            return Err(Error::new(format!("'{self}': {} is a semaphore", self.class)));
+        }
         match self.action {
             Action::Shards(shards) => {
                 let objects = lock.objects.checked_mul(shards).filter(|objects| *objects <= MOST_OBJECTS);

@@ -8,11 +8,13 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use toml::Spanned;
 
-use super::{Kind, Lock, MOST_COUNT, MOST_LINES, MOST_OBJECTS, MOST_PARTS, Model, Popularity, Role, Take};
+use super::{Kind, Lock, MOST_COUNT, MOST_PARTS, Model, Role, Take};
 use crate::error::Error;
 use crate::time::Times;
+use locks::LockFields;
 use queues::{GetFields, PutFields, QueueFields};
 
+mod locks;
 mod queues;
 
 #[derive(Deserialize)]
@@ -23,17 +25,6 @@ struct File {
     #[serde(default)]
     queue: BTreeMap<String, Spanned<QueueFields>>,
     role: Vec<Spanned<RoleFields>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LockFields {
-    kind: Option<Kind>,
-    objects: Option<Bounded<1, { MOST_OBJECTS as u64 }>>,
-    popularity: Option<Wanted>,
-    #[serde(default)]
-    private: bool,
-    lines: Option<Lines>,
 }
 
 #[derive(Deserialize)]
@@ -98,47 +89,6 @@ impl<'de> Deserialize<'de> for Percent {
         let number = f64::deserialize(deserializer)?;
         let refuse = || de::Error::custom(format!("{number} is no percentage (0 to 100)"));
         if (0.0..=100.0).contains(&number) { Ok(Self(number)) } else { Err(refuse()) }
-    }
-}
-
-/// `2`, or `[1, 4]`.
-struct Lines(u32, u32);
-
-impl<'de> Deserialize<'de> for Lines {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let numbers = Numbers::deserialize(deserializer)?;
-        let (least, most) = match numbers {
-            Numbers::One(lines) => (lines, lines),
-            Numbers::Many(ends) if ends.len() == 2 => (ends[0], ends[1]),
-            Numbers::Many(ends) => {
-                return Err(de::Error::custom(format!("lines: one number or two, {} given", ends.len())));
-            }
-        };
-        let whole = |lines: f64| lines.fract() == 0.0 && (0.0..=f64::from(MOST_LINES)).contains(&lines);
-        if whole(least) && whole(most) && least <= most {
-            return Ok(Self(least as u32, most as u32));
-        }
-        Err(de::Error::custom(format!("lines: whole numbers from 0 to {MOST_LINES}, the smaller first")))
-    }
-}
-
-/// An exponent, or weights.
-struct Wanted(Popularity);
-
-impl<'de> Deserialize<'de> for Wanted {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let refuse = |what: &str| Err(de::Error::custom(format!("popularity: {what}")));
-        match Numbers::deserialize(deserializer)? {
-            Numbers::One(exponent) if (0.0..=10.0).contains(&exponent) => Ok(Self(Popularity::Zipf(exponent))),
-            Numbers::One(_) => refuse("an exponent from 0 to 10, or a list of weights"),
-            Numbers::Many(weights) => {
-                let fit = weights.iter().all(|weight| (0.0..=1e12).contains(weight));
-                if !fit || weights.iter().sum::<f64>() <= 0.0 || weights.len() > MOST_OBJECTS as usize {
-                    return refuse("weights from 0 to 1e12, not all of them 0");
-                }
-                Ok(Self(Popularity::Weights(weights)))
-            }
-        }
     }
 }
 
@@ -231,7 +181,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Model, Error> {
     if parsed.role.is_empty() {
         return Err(source.refuse(0..0, "at least one [[role]] is needed"));
     }
-    let locks = parsed.lock.into_iter().map(|(name, fields)| lock(&source, name, fields));
+    let locks = parsed.lock.into_iter().map(|(name, fields)| locks::read(&source, name, fields));
     let locks = locks.collect::<Result<Vec<Lock>, Error>>()?;
     let queues = queues::read(&source, parsed.queue)?;
     let mut model = Model { locks, queues, roles: Vec::new() };
@@ -247,24 +197,6 @@ pub(super) fn read(file: &str, text: &str) -> Result<Model, Error> {
         )),
         None => Ok(model),
     }
-}
-
-fn lock(source: &Source<'_>, name: String, fields: Spanned<LockFields>) -> Result<Lock, Error> {
-    let span = fields.span();
-    let LockFields { kind, objects, popularity, private, lines } = fields.into_inner();
-    source.check_name("lock", &name, span.clone())?;
-    let usual = Lock::new(name);
-    let popularity = popularity.map_or(usual.popularity, |wanted| wanted.0);
-    let said = objects.map(|objects| objects.0);
-    let objects = match &popularity {
-        Popularity::Weights(weights) => weights.len() as u32,
-        Popularity::Zipf(_) => said.unwrap_or(1),
-    };
-    if said.is_some_and(|said| said != objects) {
-        return Err(source.refuse(span, format_args!("lock {}: as many weights as objects are needed", usual.name)));
-    }
-    let lines = lines.map_or(usual.lines, |Lines(least, most)| (least, most));
-    Ok(Lock { name: usual.name, kind: kind.unwrap_or(Kind::Mutex), objects, popularity, private, lines })
 }
 
 fn role(source: &Source<'_>, index: usize, fields: Spanned<RoleFields>, model: &Model) -> Result<Role, Error> {

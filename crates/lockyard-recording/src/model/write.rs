@@ -35,6 +35,9 @@ fn table(lock: &Lock) -> Result<String, fmt::Error> {
     if lock.kind != Kind::Mutex {
         writeln!(out, "kind = \"{}\"", lock.kind.name())?;
     }
+    if lock.units != 1 {
+        writeln!(out, "units = {}", lock.units)?;
+    }
     match &lock.popularity {
         Popularity::Weights(weights) => {
             let weights: Vec<String> = weights.iter().map(f64::to_string).collect();
@@ -53,7 +56,7 @@ fn table(lock: &Lock) -> Result<String, fmt::Error> {
         out.push_str("private = true\n");
     }
     match lock.lines {
-        lines if lines == usual.lines => {}
+        lines if lines == usual.lines || lock.kind == Kind::Semaphore => {}
         (least, most) if least == most => writeln!(out, "lines = {least}")?,
         (least, most) => writeln!(out, "lines = [{least}, {most}]")?,
     }
@@ -170,6 +173,9 @@ lines = 3
 kind = "rwlock"
 popularity = [1, 2.5]
 lines = [0, 9]
+[lock.D]
+kind = "semaphore"
+units = 4
 [[role]]
 name = "x\ty"
 threads = 0.25

@@ -41,10 +41,11 @@ impl Classes {
     pub(super) fn of(recording: &Recording) -> Self {
         let mut classes = Self::recorded(recording);
         let mut order = Order::new(&classes);
+        let again = walk::Again::of(recording);
         for window in &recording.windows {
             order.last.clear();
             order.thread = window.thread;
-            walk::window(window, recording.event_ns, &mut order);
+            walk::window(window, &again, &mut order);
         }
         let (next, owners) = (order.next, order.owners);
         for class in 0..recording.classes.len() {

@@ -1,6 +1,7 @@
 //! What threads wait for that others signal, as queues of units.
 //!
-//! * **A semaphore** is a queue: each wait gets a unit, each post puts one. A thread that finds
+//! * **A semaphore** is a queue, if it is no [pool](crate::pools): each wait gets a unit, each post
+//!   puts one. A thread that finds
 //!   none and goes on more often than it waits only tries: it waits for nobody.
 //! * **A condition variable** stands for something that its signals announce. A recording does not
 //!   tell when a thread finds that without a wait, so each operation of a role that waits there
@@ -8,7 +9,7 @@
 //!   signals than operations, each recorded wait is one for the next of them.
 //! * **How early** an operation signals: by the time to a signal from the event before, and from it
 //!   to the next, in the median.
-//! * **At the beginning** a queue has so many units that it is empty where a thread first waits. Of
+//! * **At the beginning** a queue has as many units as threads had up to the first wait for one. Of
 //!   two condition variables whose roles signal each other, one has all units that go to and fro.
 //! * **Left out** is what no kept thread signals, or none waits for: such a wait is time off the
 //!   CPU, as one is whose time was up.
@@ -112,6 +113,12 @@ impl<'a> Queues<'a> {
             _ => one.woken,
         };
         waits >= FEW && waits.saturating_mul(SELDOM) >= self.released(threads)
+    }
+
+    /// How often threads waited that are not among these.
+    pub(super) fn waits_without(&self, threads: &BTreeSet<u32>) -> u64 {
+        let others = self.uses.iter().filter(|((_, thread), _)| !threads.contains(thread));
+        others.map(|(_, one)| one.asked.max(one.woken)).sum()
     }
 
     fn released(&self, threads: &[u32]) -> u64 {
@@ -250,17 +257,17 @@ struct Step {
     empty: bool,
 }
 
-/// The units at the beginning, so that there are none at the first wait.
+/// The units at the beginning: as many as threads had up to the first wait, which found none.
 fn first(steps: &[Step]) -> u32 {
     let (mut units, mut least) = (0.0_f64, 0.0_f64);
     for step in steps {
         if step.empty {
-            return whole(-units);
+            break;
         }
         units += step.units;
         least = least.min(units);
     }
-    // No thread had to wait: there were at least so many.
+    // There were at least as many as threads had.
     whole(-least)
 }
 
@@ -340,7 +347,7 @@ mod tests {
             format!("{} 2 wait 1\n{woken}", at + 20)
         });
         let model = model(&format!("{puts}{gets}"));
-        assert_eq!(model.queues, [Queue { name: "ITEMS".to_owned(), start: 0, condition: false }]);
+        assert_eq!(model.queues, [Queue { name: "ITEMS".to_owned(), start: 1, condition: false }]);
         let [waits, signals] = model.roles.as_slice() else { panic!("{model}") };
         let (waits, signals) = if waits.gets.is_empty() { (signals, waits) } else { (waits, signals) };
         assert_eq!((waits.gets[0].count, signals.puts[0].count, signals.puts[0].all), (1.0, 1.0, false));
@@ -399,7 +406,8 @@ mod tests {
         };
         let model = model(&format!("{}{}", round(1, 0), round(2, 1)));
         assert_eq!((model.queues.len(), model.roles.len(), model.roles[0].gets.len()), (0, 1, 0), "{model}");
-        assert_eq!(model.roles[0].takes.len(), 1, "{model}");
+        let tried: Vec<(f64, f64)> = model.roles[0].takes.iter().map(|take| (take.count, take.tries)).collect();
+        assert_eq!(tried, [(1.0, 0.0), (1.0, 100.0)], "{model}");
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use super::numbers::PARTS;
 use super::*;
 
 /// Two workers, each of which takes A twice (once with B in it) and its own C in an operation;
@@ -43,7 +44,7 @@ fn text() -> String {
 fn with_tries(waits: u64, fails: u64, before: u64) -> Model {
     let mut text = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n".to_owned();
     for operation in 0..200_u64 {
-        let begin = operation * 10_000 + 5_000;
+        let begin = operation * 10_000 + 8_000;
         if operation < fails {
             text += &format!("{} 1 failed 0 write\n", begin - before);
         }
@@ -72,12 +73,20 @@ fn tries_are_known_by_those_that_were_in_vain() {
     };
     assert_eq!(found(0, 0, 0), (1.0, 0.0));
     assert_eq!(found(50, 0, 0), (1.0, 0.0));
-    assert_eq!(found(0, 100, 4_000), (1.5, 100.0));
-    assert_eq!(found(25, 75, 4_000), (1.375, 75.0));
+    assert_eq!(found(0, 100, 6_000), (1.0, 100.0));
+    assert_eq!(found(25, 75, 6_000), (1.0, 75.0));
     // A call that tries, and then waits.
     assert_eq!(found(50, 50, 50), (1.0, 0.0));
     // Too few to tell.
-    assert_eq!(found(0, 3, 4_000).1, 0.0);
+    assert_eq!(found(0, 3, 6_000).1, 0.0);
+}
+
+/// An operation was four sections with one thread, and a try in vain with many.
+#[test]
+fn an_operation_is_a_call_whether_it_had_the_lock_or_not() {
+    let model = with_tries(0, 300, 6_000);
+    let take = &model.roles[0].takes[0];
+    assert_eq!((take.count, take.tries), (1.0, 100.0), "{model}");
 }
 
 #[test]
@@ -300,4 +309,17 @@ fn popularity_is_kept() {
     assert_eq!(popularity(&[10.0, 1.0]), Popularity::Weights(vec![10.0, 1.0]));
     let zipf: Vec<f64> = (1..=1_000).map(|rank| 1e6 / f64::from(rank)).collect();
     assert_eq!(popularity(&zipf), Popularity::Zipf(1.0));
+}
+
+/// The lock that the main thread took once, at the end, was the program.
+#[test]
+fn threads_that_wait_and_take_no_lock_are_no_threads_to_be_without() {
+    let mut text = "lockyard recording 1\nclass mutex A\nclass semaphore S\nlock 0\nlock 1\n".to_owned();
+    for (thread, what) in [(1, "wait"), (2, "signal")] {
+        text += &format!("window {thread} 0\n");
+        (1..=300).for_each(|at| text += &format!("{} {thread} {what} 1\n", 100 * at));
+    }
+    text += "window 3 40000\n40100 3 request 0 write\n80000 3 release 0\n";
+    let error = Recording::from_text("a", &text).unwrap().model(None).unwrap_err().to_string();
+    assert!(error.contains("wait 300 times for") && error.contains("(sections: 1)"), "{error}");
 }

@@ -9,11 +9,15 @@
 //! run. What it waits for of other threads comes before all that, what it signals after its last
 //! section: see [`queues`].
 //!
+//! A semaphore of which threads give back what they took is a lock with sections, several at once.
+//!
 //! Turns are sections, jobs are operations. A lock is called through a pointer, twice per section:
 //! see `erased`. Metrics: `ops_per_s`; `computed`, the CPU seconds of operations that were done per
 //! second, which is the number of CPUs that do what the program is for; `progress`, the same with
 //! operations as long as in the original program: a change that makes them shorter makes none worth
-//! less. What is counted of each class is in the record's `locks`, behind them what is counted of
+//! less; where stamps are free, `second_half`, the share of the operations that ended in the second
+//! half of the window, which is far from a half where the run has not settled. What is counted of
+//! each class is in the record's `locks`, behind them what is counted of
 //! each queue.
 
 use std::collections::BTreeMap;
@@ -34,8 +38,10 @@ use crate::replay::Replay;
 use crate::spec::Spec;
 use crate::tally::{LockStatistics, Run};
 use crate::worker::Worker;
+use done::Done;
 use queues::{Got, Queues, Share};
 
+mod done;
 mod queues;
 
 /// The most locks of one replay, private ones counted for each thread.
@@ -121,6 +127,11 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
     run.locks.extend(got.iter().enumerate().map(|(queue, got)| got.statistics(counts.len() + queue)));
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     sum_up(&mut run, &replay, &done);
+    if M::FREE_STAMPS {
+        let sum = |of: fn(&Done) -> u64| done.iter().map(of).sum::<u64>();
+        let (late, all) = (sum(|done| done.late), sum(|done| done.operations));
+        run.say("second_half", late as f64 / all.max(1) as f64);
+    }
     Ok(run)
 }
 
@@ -146,7 +157,7 @@ fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bo
         let object = |index: usize| {
             let name = if index < NAMED { lock.name.as_str() } else { "" };
             let under_test = replay.is_tested(number, shared);
-            let made = if under_test { tested(name) } else { erased::recorded::<M>(lock.kind, name) };
+            let made = if under_test { tested(name) } else { erased::recorded::<M>(lock, name) };
             let lines: Box<[Line<M::U64>]> = (0..lines).map(|_| Line(M::U64::default())).collect();
             lines.iter().take_while(|_| index < NAMED).for_each(|line| M::name(&format!("{} data", lock.name), line));
             Object { lock: made, lines }
@@ -159,29 +170,6 @@ fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bo
         }
     };
     Ok(replay.model.locks.iter().enumerate().map(class).collect())
-}
-
-/// What threads of a role did in the window.
-#[derive(Debug, Clone, Default)]
-struct Done {
-    operations: u64,
-    /// Of each take, how many sections were not run.
-    skipped: Vec<u64>,
-}
-
-impl Done {
-    fn add(&mut self, other: &Self) {
-        self.operations += other.operations;
-        self.skipped.resize(other.skipped.len(), 0);
-        self.skipped.iter_mut().zip(&other.skipped).for_each(|(sum, skipped)| *sum += skipped);
-    }
-
-    /// CPU time of that by the times of `role`, ns.
-    fn took_ns(&self, role: &Role) -> f64 {
-        let skipped = self.skipped.iter().enumerate().map(|(take, times)| *times as f64 * role.section_ns(take));
-        // A try in vain near an edge of the window may be of an operation that does not count.
-        (self.operations as f64 * role.operation_ns() - skipped.sum::<f64>()).max(0.0)
-    }
 }
 
 impl Count {
@@ -256,6 +244,8 @@ struct Player<'a, M: Machine> {
     counts: Vec<Count>,
     got: Vec<Got>,
     done: Done,
+    /// Half of the window, ns.
+    half: u64,
 }
 
 /// When a section was asked for, entered, had its lines, and was about to be left.
@@ -291,7 +281,8 @@ impl<'a, M: Machine> Player<'a, M> {
             longer: (spec.cs, spec.think),
             counts: vec![Count::default(); classes.len()],
             got: vec![Got::default(); replay.model.queues.len()],
-            done: Done { operations: 0, skipped: vec![0; role.takes.len()] },
+            done: Done { operations: 0, late: 0, skipped: vec![0; role.takes.len()] },
+            half: spec.duration.as_nanos() as u64 / 2,
         }
     }
 
@@ -331,6 +322,7 @@ impl<'a, M: Machine> Player<'a, M> {
         }
         if worker.measures() {
             self.done.operations += 1;
+            self.done.late += u64::from(worker.part(0, watched::<M>()) > self.half);
         }
         worker.job();
     }

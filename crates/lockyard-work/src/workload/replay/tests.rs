@@ -83,7 +83,7 @@ fn played_as(replay: Replay, threads: usize) -> Run {
         replay: Some(Arc::new(replay)),
         ..Spec::new(Workload::Replay)
     };
-    run::<Linux>(&spec, |name| erased::recorded::<Linux>(lockyard_recording::model::Kind::Mutex, name), false).unwrap()
+    run::<Linux>(&spec, |name| erased::recorded::<Linux>(&Lock::new(""), name), false).unwrap()
 }
 
 #[test]
@@ -135,4 +135,18 @@ fn units_with_fractions_are_even() {
     let all: u32 = (0..1000).map(|_| share.of(0, 0.37)).sum();
     assert!((369..=371).contains(&all), "{all}");
     assert!((0..100).map(|_| share.of(0, 2.5)).all(|units| units == 2 || units == 3));
+}
+
+/// What a thread does with a unit, its sleep too, was played without one.
+#[test]
+fn no_more_threads_are_in_a_semaphores_sections_than_it_has_units() {
+    let text = "[lock.POOL]\nkind = \"semaphore\"\nunits = 2\n[lock.M]\nlines = 1\n[[role]]\ncpu = \"1us\"\n\
+        takes = [{ lock = \"POOL\", hold = \"1us\", sleep = \"200us\" }, \
+        { lock = \"M\", hold = \"50ns\", within = \"POOL\" }]\n";
+    let run = played(text, 8);
+    // Classes are in the order of their names: M, POOL.
+    let pool = &run.locks[1].numbers;
+    let most = run.window_ns as f64 * 2.0 / 200e3 + 8.0;
+    assert!(pool["acquisitions"] > 10 && (pool["acquisitions"] as f64) < most, "{pool:?}, not {most}");
+    assert!(pool["waited_ns"] > 0 && run.locks[0].numbers["acquisitions"] > 10, "{:?}", run.locks);
 }
