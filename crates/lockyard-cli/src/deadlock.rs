@@ -215,7 +215,7 @@ mod tests {
     }
 
     /// A lock that another thread released, or whose memory became another one: the first thread's
-    /// note stays. It waits for 20, whose holder waits for the lock, and the last one works with it.
+    /// note stays. It waits for 20, whose holder waits for the lock; the last one works with it.
     fn stale() -> [ThreadSample; 3] {
         let mut threads = [thread(1, 20, &[10]), thread(2, 10, &[20]), thread(3, 0, &[10])];
         threads[1].waits.as_mut().expect("it waits").holder = 3;

@@ -97,8 +97,8 @@ impl Followed {
         self.child.id()
     }
 
-    /// The program has ended, or goes on without this command: notes which processes of `session` go
-    /// on.
+    /// The program has ended, or goes on without this command: notes which processes of `session`
+    /// go on.
     pub(crate) fn leave(&mut self, session: u32) {
         const PATIENCE: Duration = Duration::from_millis(20);
         if session::running(session).is_empty() {

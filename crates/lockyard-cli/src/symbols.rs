@@ -106,7 +106,8 @@ impl Symbols {
             if is_of_rust(&outer.file) {
                 break;
             }
-            // What is inlined into one place alone tells nothing apart: what that is inlined into may.
+            // What is inlined into one place alone tells nothing apart. What that is inlined into
+            // may.
             if seen.get(inner).is_some_and(|(_, several)| *several) {
                 text += &format!(" in {}", outer.text());
             }

@@ -343,7 +343,7 @@ pub fn contended_by(caller: impl Into<Caller>, lock: usize, holder: Holder) -> W
             thread
         }
         // The record of a thread that has ended without a release may be another's by now, or the
-        // caller's, and has no note of the lock; nor has one that holds many, or since before a fork.
+        // caller's, and has no note of the lock; nor has one that holds many, or since a fork.
         Holder::Record(slot) => writer::known_page(slot)
             .filter(|holder| {
                 let is_own = page.is_some_and(|page| core::ptr::eq(page, *holder));

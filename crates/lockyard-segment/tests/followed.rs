@@ -1,5 +1,5 @@
-//! Whether children of a fork, and programs, are recorded from their first lock on in a session that
-//! records.
+//! Whether children of a fork, and programs, are recorded from their first lock on in a session
+//! that records.
 //!
 //! A test program of its own: whether there is such a session is asked once.
 

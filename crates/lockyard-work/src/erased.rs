@@ -6,11 +6,8 @@
 
 use std::marker::PhantomData;
 
-use lockyard_recording::model::{Kind, Lock};
-
 use crate::machine::Machine;
 use crate::padded::Padded;
-use crate::pool;
 use crate::subject::{Exclusive, Shared};
 
 /// A lock of any type.
@@ -47,16 +44,6 @@ pub(crate) fn shared<M: Machine, L: Shared + 'static>(name: &str) -> Box<dyn Era
     let lock = Box::new(Both::<M, L>(Padded(L::new()), PhantomData));
     M::name(name, &lock.0.0);
     lock
-}
-
-/// A new lock of the kind that a program has there, as those on the machine `M` are.
-pub(crate) fn recorded<M: Machine>(lock: &Lock, name: &str) -> Box<dyn Erased> {
-    match lock.kind {
-        Kind::Mutex => exclusive::<M, M::Mutex>(name),
-        Kind::RwLock => shared::<M, M::RwLock>(name),
-        Kind::Spin => exclusive::<M, M::Spin>(name),
-        Kind::Semaphore => pool::pool::<M>(lock.units, name),
-    }
 }
 
 impl<M: Machine, L: Exclusive> Erased for WriteOnly<M, L> {

@@ -59,7 +59,8 @@ pub struct Replay {
     /// before a change. Its roles and takes are the same, their times may differ.
     pub original: Arc<Model>,
     /// Of each class, whether it takes the lock under test; the others keep their kind. A class
-    /// that is read keeps it also when the lock under test has no read side, and a semaphore always.
+    /// that is read keeps it also when the lock under test has no read side; a semaphore always
+    /// does.
     pub tested: Vec<bool>,
     /// How many lines a section touches.
     pub touch: Touch,

@@ -167,8 +167,8 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     format!("Take it less often{inside}, or split what it protects{tries}.")
 }
 
-/// Whether the only lock of `class` limits the threads that use it: it is held most of the time, and
-/// some of them wait.
+/// Whether the only lock of `class` limits the threads that use it: it is held most of the time,
+/// and some of them wait.
 pub(super) fn limits(facts: &Facts<'_>, class: &ClassSample) -> bool {
     let holds = Holds::of(facts, class);
     let waits = class.lost_ns() as f64 / (facts.sample.seconds * 1e9).max(1.0);

@@ -4,12 +4,12 @@
 //! threads = CPU time per acquisition / (hold + transfer)
 //! ```
 //!
-//! as `lockyard report` has it of a recording, which knows more. The CPU time is that of all threads
-//! together, spinning included. A hold that sleeps is longer than its CPU time: then one thread
-//! keeps the lock busy. The transfer of the lock's line is the machine's, and 0 without one.
+//! as `lockyard report` has it of a recording, which knows more. The CPU time is that of all
+//! threads together, spinning included. A hold that sleeps is longer than its CPU time: then one
+//! thread keeps the lock busy. The transfer of the lock's line is the machine's, and 0 without one.
 //!
-//! Left out: locks whose class has several, or readers; those that were taken rarely, and those that
-//! more than [`MANY`] threads would keep busy.
+//! Left out: locks whose class has several, or readers; those that were taken rarely, and those
+//! that more than [`MANY`] threads would keep busy.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const MANY: f64 = 1_000.0;
 /// So many locks are told of.
 const MOST: usize = 3;
 
-/// The lines, for this machine without transfers, or for `machines`. Nothing: there is no such lock.
+/// The lines, for this machine without transfers, or for `machines`. Empty: there is no such lock.
 pub(crate) fn told(facts: &Facts<'_>, machines: &[Arc<Machine>]) -> String {
     let lines: Vec<String> = match machines {
         [] => line(facts, &|_| 0.0).into_iter().collect(),

@@ -92,8 +92,8 @@ impl Change {
     /// [`Lock::private`]: super::Lock::private
     ///
     /// # Errors
-    /// One line: there is no such class, it would have too many locks, or is a semaphore and shall be
-    /// read.
+    /// One line: there is no such class, it would have too many locks, or is a semaphore and shall
+    /// be read.
     pub fn made(&self, model: &Model) -> Result<Model, Error> {
         let number = model.lock(&self.class).ok_or_else(|| {
             let known: Vec<&str> = model.locks.iter().map(|lock| lock.name.as_str()).collect();

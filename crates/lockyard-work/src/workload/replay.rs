@@ -29,7 +29,7 @@ use lockyard_recording::model::{Lock, Popularity as Wanted, Role};
 use lockyard_recording::time::Times;
 
 use crate::driver;
-use crate::erased::{self, Erased, Make};
+use crate::erased::{Erased, Make};
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::popularity::Popularity;
@@ -42,6 +42,7 @@ use done::Done;
 use queues::{Got, Queues, Share};
 
 mod done;
+mod locks;
 mod queues;
 
 /// The most locks of one replay, private ones counted for each thread.
@@ -157,7 +158,7 @@ fn classes<M: Machine>(replay: &Replay, threads: usize, tested: Make, shared: bo
         let object = |index: usize| {
             let name = if index < NAMED { lock.name.as_str() } else { "" };
             let under_test = replay.is_tested(number, shared);
-            let made = if under_test { tested(name) } else { erased::recorded::<M>(lock, name) };
+            let made = if under_test { tested(name) } else { locks::recorded::<M>(lock, name) };
             let lines: Box<[Line<M::U64>]> = (0..lines).map(|_| Line(M::U64::default())).collect();
             lines.iter().take_while(|_| index < NAMED).for_each(|line| M::name(&format!("{} data", lock.name), line));
             Object { lock: made, lines }

@@ -83,7 +83,7 @@ fn played_as(replay: Replay, threads: usize) -> Run {
         replay: Some(Arc::new(replay)),
         ..Spec::new(Workload::Replay)
     };
-    run::<Linux>(&spec, |name| erased::recorded::<Linux>(&Lock::new(""), name), false).unwrap()
+    run::<Linux>(&spec, |name| locks::recorded::<Linux>(&Lock::new(""), name), false).unwrap()
 }
 
 #[test]
