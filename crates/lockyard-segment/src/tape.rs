@@ -13,7 +13,7 @@
 //! thread never waits: the recorder stores `BEGIN` again once it has read a full ring.
 //!
 //! A recorder that was killed takes nothing back: its threads are recorded until their rings are
-//! full. Whether later ones are: [`expected`](crate::expected).
+//! full. Whether later ones are: `expected`.
 //!
 //! | event | its word's upper 48 bits | bits 8–15 |
 //! |---|---|---|
