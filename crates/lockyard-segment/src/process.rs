@@ -210,6 +210,9 @@ fn path(folder: &CStr, name: &Name) -> Name {
     Name::new(format_args!("{}/{}", folder.to_str().unwrap_or_default(), name.as_c_str().to_str().unwrap_or_default()))
 }
 
+/// The process's own file system, as the kernel shows it, below its folder.
+const ITS_ROOT: &str = "root";
+
 /// Opens the segment of `image` for a reader, and says what its process calls itself: one in
 /// another namespace has another process id there, and another `/dev/shm`.
 pub(crate) fn open_for_reader(image: Image, flags: OFlags) -> Result<(File, u32), Errno> {
@@ -226,9 +229,7 @@ pub(crate) fn open_for_reader(image: Image, flags: OFlags) -> Result<(File, u32)
     }
     let inner =
         status(process, "NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(process);
-    // The process's own file system, as the kernel shows it.
-    const ITS: &str = "root";
-    let folder = Name::new(format_args!("/proc/{process}/{ITS}/dev/shm"));
+    let folder = Name::new(format_args!("/proc/{process}/{ITS_ROOT}/dev/shm"));
     let its = open_in(folder.as_c_str(), &Image { process: inner, ..image }.name(), flags).map(|file| (file, inner));
     // It may have got its own file system since.
     its.or_else(|error| open_image(image, flags).map(|file| (file, process)).map_err(|_| error))
@@ -370,7 +371,8 @@ mod tests {
         // The longest path that is opened.
         let image = Image { process: u32::MAX, before: u64::MAX };
         let name = image.name();
-        let path = format!("/proc/{}/root/dev/shm/{}", u32::MAX, name.as_c_str().to_str().unwrap());
+        let of_process = format!("/proc/{}/{ITS_ROOT}", u32::MAX);
+        let path = format!("{of_process}/dev/shm/{}", name.as_c_str().to_str().unwrap());
         assert_eq!(Name::new(format_args!("{path}")).as_c_str().to_bytes(), path.as_bytes());
     }
 }

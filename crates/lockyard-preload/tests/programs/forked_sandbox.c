@@ -23,9 +23,11 @@ static void *take(void *unused)
 
 // Calls its first argument with its second one.
 #ifdef __x86_64__
-static const unsigned char code[] = { 0x48, 0x83, 0xec, 8, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0x48, 0x83, 0xc4, 8, 0xc3 };
+static const unsigned char code[] = { 0x48, 0x83, 0xec, 8, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7,
+                                      0xff, 0xd0, 0x48, 0x83, 0xc4, 8,    0xc3 };
 #else
-static const unsigned code[] = { 0xa9bf7bfd, 0xaa0003e2, 0xaa0103e0, 0xd63f0040, 0xa8c17bfd, 0xd65f03c0 };
+static const unsigned code[] = { 0xa9bf7bfd, 0xaa0003e2, 0xaa0103e0,
+                                 0xd63f0040, 0xa8c17bfd, 0xd65f03c0 };
 #endif
 static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
 typedef int call(pthread_mutex_t *);
@@ -33,7 +35,8 @@ static int (*without_file)(call *, pthread_mutex_t *);
 
 static void make_code(void)
 {
-    void *place = mmap(NULL, sizeof code, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const int access = PROT_READ | PROT_WRITE;
+    void *place = mmap(NULL, sizeof code, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     MUST(place != MAP_FAILED);
     memcpy(place, code, sizeof code);
     MUST(mprotect(place, sizeof code, PROT_READ | PROT_EXEC) == 0);

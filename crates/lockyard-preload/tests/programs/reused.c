@@ -1,8 +1,5 @@
 // Mutexes where others lay that were initialised by a call, and not destroyed.
-#include "check.h"
-
-#define APART __attribute__((noinline)) static
-#define STAYS __asm__ volatile("")
+#include "apart.h"
 
 static pthread_mutex_t mutexes[2];
 static volatile long count;
@@ -17,18 +14,6 @@ APART void opens(void)
 {
     make(&mutexes[0]);
     make(&mutexes[1]);
-    STAYS;
-}
-
-APART void my_lock(pthread_mutex_t *mutex)
-{
-    MUST(pthread_mutex_lock(mutex) == 0);
-    STAYS;
-}
-
-APART void my_unlock(pthread_mutex_t *mutex)
-{
-    MUST(pthread_mutex_unlock(mutex) == 0);
     STAYS;
 }
 

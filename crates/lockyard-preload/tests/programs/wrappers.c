@@ -1,13 +1,9 @@
 // Locks taken by functions that only pass them on, and by some that do not: see the test.
 #include <stdbool.h>
 #include <string.h>
-#include "check.h"
+#include "apart.h"
 
 enum { TURNS = 1000 };
-
-#define APART __attribute__((noinline)) static
-// No jump in place of a call and a return.
-#define STAYS __asm__ volatile("")
 
 static pthread_mutex_t users = PTHREAD_MUTEX_INITIALIZER, orders = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t jumped = PTHREAD_MUTEX_INITIALIZER, handed = PTHREAD_MUTEX_INITIALIZER;
@@ -16,18 +12,6 @@ static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
 static volatile long count;
-
-APART void my_lock(pthread_mutex_t *mutex)
-{
-    MUST(pthread_mutex_lock(mutex) == 0);
-    STAYS;
-}
-
-APART void my_unlock(pthread_mutex_t *mutex)
-{
-    MUST(pthread_mutex_unlock(mutex) == 0);
-    STAYS;
-}
 
 APART bool my_trylock(pthread_mutex_t *mutex)
 {
