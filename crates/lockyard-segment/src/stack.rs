@@ -1,9 +1,9 @@
 //! How far the stack of the calling thread goes up, for readers of frames, where that is known
 //! without a question to the kernel: sandboxes forbid them.
 
-use lockyard::platform::linux::threads;
-
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use lockyard::platform::linux::threads;
 
 /// Where the stack of the process's first thread ends, as far as its code goes; 0: unknown.
 static END: AtomicUsize = AtomicUsize::new(0);

@@ -278,23 +278,19 @@ pub fn quit() {
 /// child opens its own when it first takes a lock. A caller that has kept a [`page`](crate::page)
 /// forgets it: what is counted there is nobody's.
 pub fn after_fork_in_child() {
-    let base = BASE.load(Relaxed);
-    if !base.is_null() {
+    // SAFETY: null, or the mapping, which stays.
+    let parents = unsafe { BASE.load(Relaxed).as_ref() };
+    if let Some(parents) = parents {
         threads::take_back();
         BASE.store(core::ptr::null_mut(), Relaxed);
         PAGE_OF_THREAD.set(core::ptr::null());
-        // SAFETY: mapped as long as `Parents` is not dropped. The recording may be over that the
-        // variable is of.
-        let is_recorded = || unsafe { base.as_ref() }.is_some_and(|parent| expected::is_on(&parent.header));
-        RECORDED.store(FOLLOWED.load(Relaxed) && is_recorded(), Relaxed);
+        // The recording may be over that the variable is of.
+        RECORDED.store(FOLLOWED.load(Relaxed) && expected::is_on(&parents.header), Relaxed);
     }
     OWNER.store(0, Relaxed);
     OPENING.store(0, Relaxed);
     process::note_fork();
-    // SAFETY: null, or the mapping, which stays until then.
-    if let Some(shared) = unsafe { base.as_ref() } {
-        forked::keep(shared);
-    }
+    parents.map(forked::keep);
 }
 
 pub(crate) fn shared() -> Option<&'static Shared> {
