@@ -58,8 +58,10 @@ pub(crate) struct Told<'a> {
 const SETTLED: u32 = 1 << 16;
 const WRAPPED: u32 = 1 << 17;
 
-/// How a fast path asks what a class word and a call say: [`plain`], or [`wrapped`].
-pub(crate) type Ask = fn(u32, Call) -> Option<(Class, usize)>;
+/// How a fast path asks what a class word and a call say: [`plain`], [`wrapped_at`], or [`wrapped`].
+pub(crate) trait Ask: FnOnce(u32, Call) -> Option<(Class, usize)> {}
+
+impl<F: FnOnce(u32, Call) -> Option<(Class, usize)>> Ask for F {}
 
 /// The class in the word and the place of the call, if calls of the lock are by the code that holds
 /// it.
@@ -68,12 +70,16 @@ pub(crate) fn plain(word: u32, call: Call) -> Option<(Class, usize)> {
     (word & (SETTLED | WRAPPED) == SETTLED).then(|| (Class::from_raw(word), call.at()))
 }
 
-/// The same, if calls are by code that passes the lock on, and nothing is to be learnt of this one.
-/// Apart, since this needs a stack.
+/// The same, if calls are by code that passes the lock on, to that which is at `place`.
+#[inline(always)]
+pub(crate) fn wrapped_at(word: u32, place: usize) -> Option<(Class, usize)> {
+    (word & WRAPPED != 0).then(|| (Class::from_raw(word), place))
+}
+
+/// The same, if nothing is to be learnt of the call. Apart, since this needs a stack.
 #[inline]
 pub(crate) fn wrapped(word: u32, call: Call) -> Option<(Class, usize)> {
-    let place = if word & WRAPPED == 0 { None } else { call.settled_place() };
-    place.map(|place| (Class::from_raw(word), place))
+    if word & WRAPPED == 0 { None } else { wrapped_at(word, call.settled_place()?) }
 }
 
 impl Told<'_> {

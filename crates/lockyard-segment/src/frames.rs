@@ -68,6 +68,22 @@ impl Call {
         entry.is_none_or(Entry::is_settled).then_some(at)
     }
 
+    /// The same, found without a call, and so without a stack: `None` also where more than one
+    /// function passes on, its frame reaches into the next page, or the table has one of the places
+    /// behind others'.
+    #[inline(always)]
+    pub fn settled_place_nearby(self) -> Option<usize> {
+        let first = self.first();
+        let word = first_word(first.at)?;
+        if word & ENDS != 0 {
+            return Some(first.at);
+        }
+        let end = first.end_by(step_of(word)?).filter(|end| word & PASSES != 0 && *end <= self.page_end())?;
+        // SAFETY: the stack of the calling thread reaches to the end of its page.
+        let above = unsafe { core::ptr::with_exposed_provenance::<usize>(end - size_of::<usize>()).read() };
+        (first_word(above)? & ENDS != 0).then_some(above)
+    }
+
     /// The place, and what is known of it: one look at the table for each frame.
     #[inline]
     fn look(self) -> (usize, Option<&'static Entry>) {
@@ -92,11 +108,17 @@ impl Call {
     /// be wrong, or say nothing of a change of the stack: beyond its end there may be no memory.
     #[inline]
     fn reaches(self, end: usize) -> bool {
-        let next = (self.top | (PAGE - 1)) + 1;
+        let next = self.page_end();
         end <= next || end <= stack::end_above(self.top) || end <= next + PAGE && is_memory(next)
     }
 
-    #[inline]
+    /// Where the page of the stack ends in which it was made.
+    #[inline(always)]
+    fn page_end(self) -> usize {
+        (self.top | (PAGE - 1)).wrapping_add(1)
+    }
+
+    #[inline(always)]
     fn first(self) -> Frame {
         Frame { at: self.at(), stack: self.top.wrapping_add(size_of::<usize>()), frame: self.frame }
     }
@@ -124,6 +146,7 @@ impl Frame {
         self.end_by(entry(self.at)?.step()?)
     }
 
+    #[inline(always)]
     fn end_by(self, step: Step) -> Option<usize> {
         let from = if step.by_frame_pointer { self.frame } else { self.stack };
         let end = from.wrapping_add(step.size);
@@ -194,12 +217,25 @@ static PLACES: [Entry; ROOM] = [const { Entry { at: AtomicUsize::new(0), word: A
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// The number of the first entry that `at` may have.
+#[inline(always)]
+fn number(at: usize) -> usize {
+    ((at as u64).wrapping_mul(GOLDEN) >> (u64::BITS - ROOM.ilog2())) as usize
+}
+
+/// The word of that entry, if it is of `at`.
+#[inline(always)]
+fn first_word(at: usize) -> Option<u64> {
+    let entry = &PLACES[number(at)];
+    (entry.at.load(Relaxed) == at).then(|| entry.word.load(Relaxed))
+}
+
 /// The entry of `at`, made if need be. `None`: there is no room for it, or it is 0.
 fn entry(at: usize) -> Option<&'static Entry> {
     if at == 0 {
         return None;
     }
-    let first = ((at as u64).wrapping_mul(GOLDEN) >> (u64::BITS - ROOM.ilog2())) as usize;
+    let first = number(at);
     (0..PROBES).map(|probe| &PLACES[(first + probe) % ROOM]).find(|entry| match entry.at.load(Relaxed) {
         0 => match entry.at.compare_exchange(0, at, Relaxed, Relaxed) {
             Ok(_) => true,
@@ -238,13 +274,19 @@ impl Entry {
         if word & KNOWN == 0 {
             word = self.read();
         }
-        let length = |shift| (((word >> shift) & LENGTH) * 8) as usize;
-        (word & WALKS != 0).then(|| Step {
-            by_frame_pointer: word & BY_FRAME_POINTER != 0,
-            size: length(SIZE),
-            saved: length(SAVED),
-        })
+        step_of(word)
     }
+}
+
+/// What an entry's word says of the step to the caller's frame.
+#[inline(always)]
+fn step_of(word: u64) -> Option<Step> {
+    let length = |shift| (((word >> shift) & LENGTH) * 8) as usize;
+    (word & WALKS != 0).then(|| Step {
+        by_frame_pointer: word & BY_FRAME_POINTER != 0,
+        size: length(SIZE),
+        saved: length(SAVED),
+    })
 }
 
 /// Whether a lock was seen to end in the function of the code at `at`.

@@ -238,6 +238,8 @@ mod tests {
         };
         /// To where the last call returned.
         static AT: Cell<usize> = const { Cell::new(0) };
+        /// Its place, found without a call and in the usual way.
+        static PLACES: Cell<[Option<usize>; 2]> = const { Cell::new([None; 2]) };
     }
 
     crate::with_caller!(fn take(lock: usize) => take_for);
@@ -290,6 +292,7 @@ mod tests {
 
     extern "C" fn lock_for(lock: usize, call: Call) -> c_int {
         AT.set(call.at());
+        PLACES.set([call.settled_place_nearby(), call.settled_place()]);
         lessons().begin(lock, call, false, false);
         0
     }
@@ -323,6 +326,27 @@ mod tests {
         my_wait: wait;
         other_wait: wait;
         my_unlock: unlock;
+    }
+
+    /// The function is at several depths, since its frame may reach into the next page at one.
+    #[inline(never)]
+    fn held_here(depth: usize, nearby: &mut Vec<[Option<usize>; 2]>) {
+        my_lock();
+        nearby.push(PLACES.get());
+        my_unlock();
+        if depth > 0 {
+            held_here(depth - 1, nearby);
+        }
+        black_box(nearby.len());
+    }
+
+    #[test]
+    fn a_place_that_is_known_is_found_without_a_call() {
+        let mut found = Vec::new();
+        held_here(20, &mut found);
+        assert_eq!(found[0][0], None, "nothing is known yet");
+        assert!(found.iter().all(|[nearby, place]| nearby.is_none() || nearby == place), "{found:?}");
+        assert!(found.iter().filter(|[nearby, _]| nearby.is_some()).count() > 15, "{found:?}");
     }
 
     /// A function that only waits was never learnt, but taken for that which held the lock.

@@ -43,9 +43,20 @@ macro_rules! told {
 }
 
 told! {
-    lock_slow, lock_for, lock_told, lock_rest;
+    lock_slow, lock_for, lock_told, lock_passed;
     lock_next_slow, lock_next_for, lock_any_told, lock_rest;
     trylock_slow, trylock_for, lock_any_told, trylock_rest;
+}
+
+/// A mutex of the normal kind, by code that passes it on.
+#[inline(never)]
+unsafe extern "C" fn lock_passed(mutex: *mut pthread_mutex_t, caller: Call) -> c_int {
+    // SAFETY: a mutex, as in C.
+    match unsafe { MutexObject::at(mutex) }.lock_passed_told(caller) {
+        Some(noted) => watch::note(noted, mutex.addr()),
+        // SAFETY: as above.
+        None => unsafe { lock_rest(mutex, caller) },
+    }
 }
 
 /// What is left of these calls: everything but the fast paths.

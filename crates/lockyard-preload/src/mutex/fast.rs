@@ -71,7 +71,16 @@ impl MutexObject {
         if kind > ADAPTIVE { None } else { self.lock_told_of(identity, kind, caller, watch::plain) }
     }
 
-    /// The same of one that is taken by code that passes it on.
+    /// The same of one of the normal kind that is taken by code which passes it on, and which the
+    /// code that holds it has called. Without a stack, too.
+    #[inline(always)]
+    pub(super) fn lock_passed_told(&self, caller: Call) -> Option<Noted> {
+        // First of all: together with what comes next it would need more registers than there are.
+        let place = caller.settled_place_nearby()?;
+        self.lock_told_of(0, NORMAL, caller, |word, _| watch::wrapped_at(word, place))
+    }
+
+    /// The same of any kind, and of code that passes it on to code which passes it on.
     #[inline]
     pub(super) fn lock_wrapped_told(&self, caller: Call) -> Option<Noted> {
         let (identity, kind) = (thread::block().known_identity()?, self.kind());
@@ -79,7 +88,7 @@ impl MutexObject {
     }
 
     #[inline(always)]
-    fn lock_told_of(&self, identity: u32, kind: u32, caller: Call, ask: Ask) -> Option<Noted> {
+    fn lock_told_of(&self, identity: u32, kind: u32, caller: Call, ask: impl Ask) -> Option<Noted> {
         let me = thread::block();
         let (name, page) = (me.name()?, watch::known_page()?);
         let (class, place) = ask(self.field(CLASS).load(Relaxed), caller)?;

@@ -31,7 +31,7 @@ impl RwlockObject {
     /// # Safety
     /// As [`RwlockObject::ours`].
     #[inline(always)]
-    pub(super) unsafe fn read_told(rwlock: *mut pthread_rwlock_t, caller: Call, ask: Ask) -> Option<Noted> {
+    pub(super) unsafe fn read_told(rwlock: *mut pthread_rwlock_t, caller: Call, ask: impl Ask) -> Option<Noted> {
         let page = watch::known_page()?;
         // SAFETY: the caller's promise.
         let (object, lock, class) = unsafe { Self::told_default(rwlock) }?;
@@ -48,7 +48,7 @@ impl RwlockObject {
     /// # Safety
     /// As [`RwlockObject::ours`].
     #[inline(always)]
-    pub(super) unsafe fn write_told(rwlock: *mut pthread_rwlock_t, caller: Call, ask: Ask) -> Option<Noted> {
+    pub(super) unsafe fn write_told(rwlock: *mut pthread_rwlock_t, caller: Call, ask: impl Ask) -> Option<Noted> {
         let page = watch::known_page()?;
         // SAFETY: the caller's promise.
         let (object, lock, class) = unsafe { Self::told_default(rwlock) }?;
