@@ -32,7 +32,7 @@ pub use crate::text::Text;
 /// processes of every version read: to those of other versions the file is none of theirs.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyar2");
 /// The version of this layout.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 /// Room for events.
 pub const EVENTS: usize = 128;
 /// Lock classes; number 0 is for locks without a class, and for classes beyond the last.
@@ -197,6 +197,8 @@ pub struct Tally {
     pub waits: [AtomicU64; BUCKETS],
     /// Hold times, likewise.
     pub holds: [AtomicU64; BUCKETS],
+    /// The lock for which most was waited.
+    pub hottest: crate::hottest::Hottest,
 }
 
 /// A lock class.

@@ -101,6 +101,7 @@ mod forked;
 pub mod frames;
 pub mod histogram;
 mod holds;
+pub mod hottest;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod interrupted;
 mod kernel_names;

@@ -381,6 +381,7 @@ impl Reader {
                 words.iter().zip(old).for_each(|(word, old)| old.store(word.load(Relaxed), Relaxed));
             }
             within::begin_anew(now, before);
+            now.hottest.begin_anew(&before.hottest);
         }
         for (index, _) in self.callers() {
             let (now, before) = (&shared.callers[index].tally, &shared.caller_baselines[index]);

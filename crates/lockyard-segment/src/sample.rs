@@ -4,6 +4,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::histogram::{self, BUCKETS};
+use crate::hottest;
 use crate::layout::Tally;
 
 mod caller;
@@ -194,6 +195,9 @@ pub struct Counts {
     pub waits: Vec<u64>,
     /// Hold times, likewise.
     pub holds: Vec<u64>,
+    /// The address of the lock for which threads waited longest, and how long at least, ns. As long
+    /// as all others together, if that is more than half of the waiting time.
+    pub hottest: (u64, u64),
 }
 
 impl Default for Counts {
@@ -212,6 +216,7 @@ impl Default for Counts {
             hold_max: 0,
             waits: vec![0; BUCKETS],
             holds: vec![0; BUCKETS],
+            hottest: (0, 0),
         }
     }
 }
@@ -238,6 +243,7 @@ impl Counts {
         let read = |words: &[AtomicU64; BUCKETS]| words.iter().map(|word| word.load(Relaxed)).collect();
         counts.waits = read(&tally.waits);
         counts.holds = read(&tally.holds);
+        counts.hottest = tally.hottest.read();
         counts
     }
 
@@ -254,6 +260,7 @@ impl Counts {
         for (now, then) in [(&mut later.waits, &before.waits), (&mut later.holds, &before.holds)] {
             now.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(*then));
         }
+        later.hottest = hottest::since(self.hottest, earlier.hottest);
         later.wait_max = longest(&later.waits, self.wait_max);
         later.hold_max = longest(&later.holds, self.hold_max);
         later
@@ -271,11 +278,19 @@ impl Counts {
             sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
         }
         (self.wait_max, self.hold_max) = (wait_max, hold_max);
+        self.hottest = hottest::both(self.hottest, other.hottest);
     }
 
     /// The share of acquisitions that waited.
     pub fn contended_share(&self) -> f64 {
         self.contended as f64 / self.acquired.saturating_add(self.gave_up).max(1) as f64
+    }
+
+    /// The address of the lock with more than half of the waiting time, and its share at least.
+    pub fn hottest(&self) -> Option<(u64, f64)> {
+        let (lock, ns) = self.hottest;
+        let share = ns as f64 / self.wait_ns.max(1) as f64;
+        (lock != 0 && share > 0.5).then_some((lock, share.min(1.0)))
     }
 
     /// The wait that `share` of the waits do not exceed.

@@ -237,6 +237,7 @@ pub(crate) fn settle(page: &ThreadPage) {
     tally.wait_ns.fetch_add(ns, Relaxed);
     greatest(&tally.wait_max, ns);
     tally.waits[bucket(ns)].fetch_add(1, Relaxed);
+    tally.hottest.vote(page.waiting_lock.load(Relaxed), ns);
     for (counter, word) in [(&tally.parks, &page.waited_parks), (&tally.handoffs, &page.waited_handoffs)] {
         let amount = word.load(Relaxed);
         if amount != 0 {

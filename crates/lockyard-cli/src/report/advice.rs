@@ -9,6 +9,7 @@
 //! | holds that others waited for last [`SLOW`] on average, not the usual ones | the work outside |
 //! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
 //! | most of the waiting is that of readers | write less often, or publish a copy |
+//! | [one of its locks](uneven) has most of the waiting | spread over its locks what they protect |
 //! | [one section, or those of all its locks, limits the program](limit) | split what it protects |
 //! | a [`SHORT`] section, and busy threads are more than twice the CPUs | fewer threads |
 //! | anything else | take it less often, do less inside, or split what it protects |
@@ -141,6 +142,9 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
         return "Readers wait for writers: write less often, \
                 or publish a copy in place of writing under the lock."
             .to_owned();
+    }
+    if let Some(said) = uneven(counts) {
+        return said;
     }
     if let Some(said) = limit(&holds, facts.share(class.lost_ns()), counts.locks) {
         return said;
@@ -283,8 +287,19 @@ fn rare(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<Str
     Some(format!("Most of that was waited behind {what}{usual}: look at what {thread} did {place} for so long{cpu}."))
 }
 
+/// Where threads wait for one lock of many.
+fn uneven(counts: &Counts) -> Option<String> {
+    let (lock, share) = counts.hottest().filter(|_| counts.locks > 1)?;
+    Some(format!(
+        "Of its {}, the one at 0x{lock:x} has at least {} of the waiting: \
+         spread what they protect more evenly, or split what that one does.",
+        numbers::count(counts.locks as usize, "lock"),
+        percent(share),
+    ))
+}
+
 /// Where one section limits the program: that of the only lock of a class, or those of all of its
-/// `locks` together. Which of many locks threads wait for is not counted.
+/// `locks` together.
 fn limit(holds: &Holds<'_>, lost: f64, locks: u64) -> Option<String> {
     let busy = holds.busy / locks.max(1) as f64;
     let share = percent(busy.min(1.0));

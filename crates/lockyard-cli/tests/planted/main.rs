@@ -6,6 +6,7 @@ mod entries;
 #[path = "../preloaded/mod.rs"]
 mod preloaded;
 mod processes;
+mod shards;
 mod signalled;
 
 use std::fs;
