@@ -22,21 +22,36 @@ pub(crate) fn is_file(name: &str) -> bool {
     name.contains(['/', '.'])
 }
 
-/// The program that the file `path` describes: a model, or what a recording comes to.
+/// What an operation is: `CLASS=N`, so many sections of a class.
+///
+/// # Errors
+/// One line: it is something else.
+pub(crate) fn operation(text: &str) -> Result<(&str, f64), Failure> {
+    let parts = text.rsplit_once('=').and_then(|(class, count)| Some((class, count.trim().parse::<f64>().ok()?)));
+    let fits = parts.filter(|(_, count)| *count > 0.0 && *count <= 1_000.0);
+    fits.ok_or_else(|| Failure::usage(format!("--op: '{text}' is not CLASS=N, as in CACHE=5, with N up to 1000")))
+}
+
+/// The program that the file `path` describes: a model, or what a recording comes to, with this
+/// [`operation`].
 ///
 /// # Errors
 /// One line: it cannot be read, or what is wrong in it.
-pub(crate) fn program(flag: &str, path: &str) -> Result<Arc<Model>, Failure> {
+pub(crate) fn program(flag: &str, path: &str, operation: Option<(&str, f64)>) -> Result<Arc<Model>, Failure> {
     let wrong = |error: lockyard_recording::Error| Failure::usage(format!("{flag}: {error}"));
     let bytes = bytes(flag, path)?;
     let program = match recognised(flag, path, &bytes)? {
         Some(recording) => {
             let wrong = |error: lockyard_recording::Error| Failure::usage(format!("{flag}: {path}: {error}"));
-            let model = recording.model(None).map_err(wrong)?;
+            let model = recording.model(operation).map_err(wrong)?;
             if let Some(note) = left_out(&recording, &model) {
                 progress::say(&format!("lockyard: note: {path}: {note}"));
             }
             model
+        }
+        None if operation.is_some() => {
+            let why = format!("--op is for a recording; {path} is a model, which says itself what an operation is");
+            return Err(Failure::usage(why));
         }
         None => Model::read(path, &text(flag, path, bytes)?).map_err(wrong)?,
     };
@@ -57,7 +72,7 @@ fn left_out(recording: &Recording, model: &Model) -> Option<String> {
 /// # Errors
 /// As [`program`].
 pub(crate) fn replay(flag: &str, path: &str) -> Result<Replay, Failure> {
-    Ok(Replay::new(stem(path), program(flag, path)?))
+    Ok(Replay::new(stem(path), program(flag, path, None)?))
 }
 
 /// `app` of `/tmp/app.toml`.

@@ -7,9 +7,11 @@
 //! * [`model::change`]: the same program with another structure: more shards, shorter sections, no
 //!   lock, a reader-writer lock.
 //! * [`summary`]: what each class of locks cost the program that was recorded.
+//! * [`critical`]: the path along which its time was spent, from thread to thread.
 //! * [`standstill`]: the threads that wait for locks where a recording ends.
 //! * [`saturation`]: at how many threads a lock is never free any more, without a simulation.
 
+pub mod critical;
 mod error;
 pub mod model;
 mod pools;
@@ -19,6 +21,7 @@ pub mod saturation;
 pub mod standstill;
 pub mod summary;
 pub mod time;
+mod turns;
 mod walk;
 
 pub use error::Error;

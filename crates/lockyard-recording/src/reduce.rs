@@ -113,6 +113,7 @@ impl Recording {
     pub fn model(&self, operation: Option<(&str, f64)>) -> Result<Model, Error> {
         let mut recording = self.clone();
         recording.tell_pools();
+        recording.tell_turns();
         recording.reduced(operation)
     }
 

@@ -173,7 +173,7 @@ pub(crate) fn window(window: &Window, again: &Again, told: &mut impl Told) {
 }
 
 /// Whether the next event of a lock is the grant of `lock`, its refusal, or that it is awaited yet.
-fn waits(later: &[Event], lock: u32) -> bool {
+pub(crate) fn waits(later: &[Event], lock: u32) -> bool {
     let next = later.iter().find(|event| event.what.time().is_none());
     next.is_some_and(|event| {
         matches!(event.what, What::Grant | What::GaveUp | What::Pending { .. }) && event.lock == lock

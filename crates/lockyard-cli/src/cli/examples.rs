@@ -153,6 +153,7 @@ Examples:
   lockyard report app.lyr
   lockyard report app.lyr --machine this,epyc9654_2s:nps4
   lockyard report app.lyr --html app.html
+  lockyard report app.lyr --json | jq .critical_path
   lockyard record --time 10s --out app.lyr ./server && lockyard report app.lyr";
 
 pub(crate) const MODEL_EXAMPLES: &str = "\

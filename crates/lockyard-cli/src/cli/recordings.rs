@@ -25,6 +25,11 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) threads: Option<String>,
 
+    /// What an operation of a recording is: so many sections of a class [default: as few as let each
+    /// class that matters be taken once]
+    #[arg(long, value_name = "CLASS=N")]
+    pub(crate) op: Option<String>,
+
     /// The class of locks that alternatives are about, or "all" that are taken alike [default: the
     /// one that saturates first]
     #[arg(long, value_name = "CLASS")]
@@ -146,6 +151,10 @@ pub(crate) struct ReportArgs {
     /// waiting
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Options of `lockyard script`.

@@ -96,7 +96,8 @@ impl PredictOptions {
     /// # Errors
     /// One line for the first thing that is wrong.
     pub(crate) fn check(args: &PredictArgs) -> Result<Self, Failure> {
-        let program = programs::program("predict", &args.file)?;
+        let operation = args.op.as_deref().map(programs::operation).transpose()?;
+        let program = programs::program("predict", &args.file, operation)?;
         let machine = machines::one_to_predict("--machine", &args.machine, &machines::changes(&args.set)?)?;
         let cpus = machine.topology().cpus();
         let most = (MOST_THREADS - 1) as u64;

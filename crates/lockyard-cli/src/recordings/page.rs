@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use lockyard_recording::Recording;
+use lockyard_recording::critical::CriticalPath;
 use lockyard_recording::recording::Sort;
 use lockyard_recording::summary::Summary;
 
-use super::Said;
+use super::report::{self, Told};
 use crate::report::lanes::{self, Lane, Piece};
 use crate::report::shares::{self, Divided};
 use crate::report::svg::escape;
@@ -21,7 +22,8 @@ const MOST_LANES: usize = 16;
 const APART: usize = 1;
 
 /// The whole page. Writing to a string cannot fail, here and below.
-pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> String {
+pub(super) fn page(told: &Told<'_>) -> String {
+    let Told { recording, summary, path, sentence, .. } = told;
     let program = if recording.program.is_empty() { "A recorded program" } else { &recording.program };
     let mut out = html::begin(&format!("Locks of {program}"));
     let machine = if recording.machine.is_empty() { String::new() } else { format!(" · {}", recording.machine) };
@@ -33,7 +35,7 @@ pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> Str
         numbers::time(summary.recorded_ns as f64),
         escape(&machine),
         env!("CARGO_PKG_VERSION"),
-        escape(&said.sentence),
+        escape(sentence),
     );
     if recording.dropped > 0 {
         let lost = numbers::count(recording.dropped as usize, "window");
@@ -43,30 +45,34 @@ pub(super) fn page(recording: &Recording, summary: &Summary, said: &Said) -> Str
         let threads = numbers::count(recording.missing as usize, "thread");
         let _ = writeln!(out, "<p class=\"notice\">{threads} not recorded: this page is of the others.</p>");
     }
-    let bar = Divided { label: "all threads".to_owned(), parts: shares_of_time(recording, summary) };
+    let mut bars = vec![Divided { label: "all threads".to_owned(), parts: shares_of_time(recording, summary) }];
+    if path.changes > 0 {
+        let parts = shares_of_path(recording, summary, path);
+        bars.push(Divided { label: "critical path".to_owned(), parts });
+    }
     let _ = writeln!(
         out,
         "<h2>Where the threads’ time goes</h2>\n<div class=\"scroll\">{}</div>",
         shares::chart(
             "Shares of the time of all threads. Grey: ready to run, without a CPU, and what recording took",
-            &[bar]
+            &bars
         )
     );
     if let Some(picture) = stretch(recording, summary) {
         let _ = writeln!(out, "<h2>Who holds what, and who waits</h2>\n<div class=\"scroll\">{picture}</div>");
     }
     classes(&mut out, recording, summary);
-    for line in super::timed_out(recording, summary) {
+    for line in report::timed_out(recording, summary) {
         let _ = writeln!(out, "<p>{}.</p>", escape(&line));
     }
     for line in super::standstill::told(recording, &summary.at_end).lines().filter(|line| line.starts_with(' ')) {
         let _ = writeln!(out, "<p>At the end of the recording: {}.</p>", escape(line.trim()));
     }
-    for line in super::awaited(recording, summary).lines().filter(|line| line.starts_with(' ')) {
+    for line in report::awaited(recording, summary).lines().filter(|line| line.starts_with(' ')) {
         let _ = writeln!(out, "<p>Waits for what other threads signal: {}.</p>", escape(line.trim()));
     }
-    for line in said.estimates.lines() {
-        let line = escape(line.trim());
+    for line in told.estimates() {
+        let line = escape(&line);
         let _ =
             writeln!(out, "<p>Threads at which a lock saturates if they never sleep, from averages alone: {line}.</p>");
     }
@@ -95,6 +101,30 @@ fn shares_of_time(recording: &Recording, summary: &Summary) -> Vec<(String, f64)
     parts.push(("waits for or holds other locks".to_owned(), share(of_others)));
     parts.push(("waits for signals".to_owned(), share(signalled)));
     parts.push(("asleep for other reasons".to_owned(), share(summary.away_ns)));
+    parts.retain(|(_, share)| *share >= 0.000_5);
+    parts
+}
+
+/// The same of the critical path: what lies between two threads is a wait. The rest is in waits that
+/// no recorded thread has ended.
+fn shares_of_path(recording: &Recording, summary: &Summary, path: &CriticalPath) -> Vec<(String, f64)> {
+    let share = |ns: u64| ns as f64 / path.length_ns.max(1) as f64;
+    let mut parts = vec![("outside of all locks".to_owned(), share(path.outside_ns))];
+    let apart: Vec<usize> = summary.classes.iter().take(APART).map(|cost| cost.class).collect();
+    let (mut others, mut signalled) = (0.0, 0.0);
+    for one in &path.classes {
+        let name = named(recording, one.class);
+        if apart.contains(&one.class) {
+            parts.push((format!("waits for {name}"), share(one.handed_ns)));
+            parts.push((format!("holds {name}"), share(one.held_ns)));
+        } else if let Sort::Lock(_) = recording.classes[one.class].sort {
+            others += share(one.ns());
+        } else {
+            signalled += share(one.ns());
+        }
+    }
+    parts.push(("waits for or holds other locks".to_owned(), others));
+    parts.push(("waits for signals".to_owned(), signalled));
     parts.retain(|(_, share)| *share >= 0.000_5);
     parts
 }
@@ -217,19 +247,19 @@ fn classes(out: &mut String, recording: &Recording, summary: &Summary) {
         return;
     }
     out.push_str("<h2>The locks</h2>\n<div class=\"scroll\"><table>\n<tr>");
-    for (column, (head, _)) in super::HEAD.iter().enumerate() {
+    for (column, (head, _)) in report::HEAD.iter().enumerate() {
         let _ = write!(out, "<th{}>{head}</th>", if column > 1 { " class=\"n\"" } else { "" });
     }
     out.push_str("</tr>\n");
-    for cost in summary.classes.iter().take(super::MOST) {
+    for cost in summary.classes.iter().take(report::MOST) {
         out.push_str("<tr>");
-        for (column, text) in super::row(recording, summary, cost).iter().enumerate() {
+        for (column, text) in report::row(recording, summary, cost).iter().enumerate() {
             let _ = write!(out, "<td{}>{}</td>", if column > 1 { " class=\"n\"" } else { "" }, escape(text));
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</table></div>\n");
-    let more = summary.classes.len().saturating_sub(super::MOST);
+    let more = summary.classes.len().saturating_sub(report::MOST);
     let more = if more > 0 { format!(" {more} more classes are not shown.") } else { String::new() };
     let _ = writeln!(
         out,
@@ -245,8 +275,10 @@ mod tests {
 
     fn page_of(text: &str) -> String {
         let recording = Recording::from_text("a", text).unwrap();
-        let said = Said { sentence: "Locks <cost> you.".to_owned(), estimates: "  this: A at 3\n".to_owned() };
-        page(&recording, &recording.summary(), &said)
+        let estimates = report::Estimates { machine: "this".to_owned(), classes: vec![("A".to_owned(), 3.0)] };
+        let mut told = Told::new(&recording, vec![estimates]);
+        told.sentence = "Locks <cost> you.".to_owned();
+        page(&told)
     }
 
     #[test]
@@ -267,6 +299,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "no '{part}' in {page}");
         }
+        assert!(page.contains("critical path") == page.contains("critical path: "), "{page}");
         assert!(page.contains("waits for signals") && page.contains("this: A at 3"), "{page}");
         for tag in ["svg", "table", "tr", "td", "h2", "div", "g", "text", "p"] {
             let opened = page.matches(&format!("<{tag} ")).count() + page.matches(&format!("<{tag}>")).count();

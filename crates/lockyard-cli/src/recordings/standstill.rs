@@ -7,7 +7,7 @@ use std::fmt::Write;
 use lockyard_recording::Recording;
 use lockyard_recording::standstill::{Standstill, StillWaits};
 
-use super::MOST;
+use super::report::MOST;
 use crate::deadlock::SETTLED;
 use crate::report::numbers;
 

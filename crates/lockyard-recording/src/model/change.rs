@@ -87,7 +87,7 @@ impl Change {
     /// `model` with this change.
     ///
     /// A removed lock is one that each acquisition finds free: it becomes [`Lock::private`], so
-    /// that its sections still take their time.
+    /// that its sections still take their time. A shorter section also sleeps shorter.
     ///
     /// [`Lock::private`]: super::Lock::private
     ///
@@ -126,7 +126,10 @@ impl Change {
         }
         for take in model.roles.iter_mut().flat_map(|role| &mut role.takes).filter(|take| take.lock == number) {
             match self.action {
-                Action::Hold(factor) => take.hold = take.hold.scaled(1.0 / factor),
+                Action::Hold(factor) => {
+                    take.hold = take.hold.scaled(1.0 / factor);
+                    take.sleep = take.sleep.scaled(1.0 / factor);
+                }
                 Action::RwLock(reads) => take.reads = reads,
                 Action::Shards(_) | Action::Remove => {}
             }
@@ -141,7 +144,7 @@ mod tests {
 
     fn model() -> Model {
         let text = "[lock.A]\nobjects = 2\npopularity = 1\n[lock.B]\n[[role]]\ncpu = \"1us\"\n\
-                    takes = [{ lock = \"A\", hold = \"60ns\" }, { lock = \"B\", hold = \"60ns\" }]";
+                    takes = [{ lock = \"A\", hold = \"60ns\", sleep = \"1us\", sleeps = 50 }, { lock = \"B\", hold = \"60ns\" }]";
         Model::read("a", text).unwrap()
     }
 
@@ -156,6 +159,7 @@ mod tests {
         assert!((sharded.locks[0].hottest_share() - 2.0 / 3.0 / 4.0).abs() < 1e-9);
         let halved = changed("hold/2:A").unwrap();
         assert_eq!((halved.roles[0].takes[0].hold.mean(), halved.roles[0].takes[1].hold.mean()), (30.0, 60.0));
+        assert_eq!((halved.roles[0].takes[0].sleep.mean(), halved.roles[0].takes[0].sleeps), (500.0, 50.0));
         assert!(changed("remove:B").unwrap().locks[1].private);
         let read = changed("rwlock=80:B").unwrap();
         assert_eq!((read.locks[1].kind, read.roles[0].takes[1].reads), (Kind::RwLock, 80.0));

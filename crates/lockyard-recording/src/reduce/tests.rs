@@ -311,7 +311,8 @@ fn popularity_is_kept() {
     assert_eq!(popularity(&zipf), Popularity::Zipf(1.0));
 }
 
-/// The lock that the main thread took once, at the end, was the program.
+/// The lock that the main thread took once, at the end, was the program; later, such a recording
+/// was refused.
 #[test]
 fn threads_that_wait_and_take_no_lock_are_no_threads_to_be_without() {
     let mut text = "lockyard recording 1\nclass mutex A\nclass semaphore S\nlock 0\nlock 1\n".to_owned();
@@ -320,6 +321,6 @@ fn threads_that_wait_and_take_no_lock_are_no_threads_to_be_without() {
         (1..=300).for_each(|at| text += &format!("{} {thread} {what} 1\n", 100 * at));
     }
     text += "window 3 40000\n40100 3 request 0 write\n80000 3 release 0\n";
-    let error = Recording::from_text("a", &text).unwrap().model(None).unwrap_err().to_string();
-    assert!(error.contains("wait 300 times for") && error.contains("(sections: 1)"), "{error}");
+    let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
+    assert_eq!((model.roles.len(), model.queues.len(), model.lock("A")), (2, 1, None), "{model}");
 }

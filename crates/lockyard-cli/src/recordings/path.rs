@@ -1,0 +1,68 @@
+//! What `report` says of the critical path.
+
+use std::fmt::Write;
+
+use lockyard_recording::Recording;
+use lockyard_recording::critical::{CriticalPath, OnPath};
+
+use super::report::MOST;
+use crate::report::numbers;
+
+/// A smaller share of it is not told.
+const LEAST: f64 = 0.005;
+
+/// Its lines; none, if no thread waited for another one.
+pub(super) fn told(recording: &Recording, path: &CriticalPath) -> String {
+    if path.changes == 0 {
+        return String::new();
+    }
+    let share = |ns: u64| ns as f64 / path.length_ns.max(1) as f64;
+    let class = |one: &OnPath| {
+        let name = &recording.classes[one.class].name;
+        let (held, handed) = (share(one.held_ns) * 100.0, share(one.handed_ns) * 100.0);
+        (share(one.ns()), format!("{name} ({held:.1} % in its sections, {handed:.1} % from one thread to the next)"))
+    };
+    let mut parts = vec![
+        (share(path.outside_ns), "outside of all sections".to_owned()),
+        (share(path.unexplained_ns), "in waits that no recorded thread ended".to_owned()),
+    ];
+    parts.extend(path.classes.iter().map(class));
+    parts.retain(|(share, _)| *share >= LEAST);
+    parts.sort_by(|one, other| other.0.total_cmp(&one.0));
+    parts.truncate(MOST);
+    let mut out = format!(
+        "\nCritical path: {} in which each wait is followed to the thread that ended it ({})\n",
+        numbers::time(path.length_ns as f64),
+        numbers::count(path.changes as usize, "change of thread").replace("change of threads", "changes of thread"),
+    );
+    for (share, what) in parts {
+        let _ = writeln!(out, "  {:>5.1} %  {what}", share * 100.0);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_part_of_the_path_comes_first() {
+        let text = "lockyard recording 1\nclass mutex TABLE\nlock 0\n\
+            window 1 0\n100 1 request 0 write\n400 1 release 0\n\
+            window 2 0\n150 2 request 0 write\n410 2 grant 0\n710 2 release 0\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        let told = told(&recording, &recording.critical_path());
+        let lines: Vec<&str> = told.trim().lines().collect();
+        assert!(lines[0].contains("710 ns") && lines[0].ends_with("(1 change of thread)"), "{told}");
+        assert_eq!(lines[1].trim(), "85.9 %  TABLE (84.5 % in its sections, 1.4 % from one thread to the next)");
+        assert_eq!(lines[2].trim(), "14.1 %  outside of all sections");
+        assert_eq!(lines.len(), 3, "{told}");
+    }
+
+    #[test]
+    fn nothing_is_said_where_no_thread_waited_for_another() {
+        let text = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n10 1 request 0 write\n90 1 release 0\n";
+        let recording = Recording::from_text("a", text).unwrap();
+        assert!(told(&recording, &recording.critical_path()).is_empty());
+    }
+}
