@@ -56,6 +56,12 @@ pub(crate) fn cpu_time_of_thread(process: u32, thread: u32) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
+/// The name of a thread of `process`: the kernel's, of at most 15 bytes.
+pub(crate) fn name_of_thread(process: u32, thread: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{process}/task/{thread}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
+}
+
 /// The address of the word for which a thread of `process` sleeps in the system call `futex`.
 pub(crate) fn futex_of(process: u32, thread: u32) -> Option<u64> {
     let call = fs::read_to_string(format!("/proc/{process}/task/{thread}/syscall")).ok()?;

@@ -80,7 +80,7 @@ pub(crate) fn document(recording: &Recording) -> String {
         let track = *numbers.entry((slice.thread, place)).or_insert(next);
         if named.insert((group, track)) {
             let beside = if place > 0 { format!(", with {place} more held") } else { String::new() };
-            tracks.track(group, track, &format!("thread {}{beside}", slice.thread));
+            tracks.track(group, track, &format!("{}{beside}", recording.called(slice.thread)));
         }
         let read = if slice.is_read { " (read)" } else { "" };
         let name = format!("{}{read}", recording.classes[slice.class].name);

@@ -1,6 +1,6 @@
 //! The critical path: what had to be done sooner for the program to be done sooner.
 //!
-//! The path is followed backwards in time, from the last release of a lock on: along what its thread
+//! The path is followed backwards in time, from the last release or signal on: along what its thread
 //! did, and from the end of a wait on along what the thread did that ended the wait. (After *Critical
 //! Lock Analysis*, Chen and Stenström, SC 2012.)
 //!
@@ -11,7 +11,7 @@
 //! | where no recorded thread did that in time | where the wait began | unexplained |
 //!
 //! Where a window begins, the path goes on in the window before it of the same thread, if that ends
-//! there; else it is cut, and begins anew with the last release before.
+//! there; else it is cut, and begins anew with the last of these before.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,8 @@ pub struct CriticalPath {
     pub unexplained_ns: u64,
     /// How often it goes from one thread to another.
     pub changes: u64,
+    /// Threads, and how long it is along what they did, ns, that with the longest time first.
+    pub threads: Vec<(u32, u64)>,
 }
 
 /// What a class has of the path.
@@ -86,6 +88,8 @@ struct Follower<'a> {
     path: CriticalPath,
     /// Of each class the time in sections, and that between two threads.
     classes: BTreeMap<usize, [u64; 2]>,
+    /// The time of each thread.
+    threads: BTreeMap<u32, u64>,
 }
 
 const HELD: usize = 0;
@@ -115,12 +119,13 @@ impl<'a> Follower<'a> {
         };
         let before = windows.iter().enumerate().map(before).collect();
         let inner = windows.iter().map(inner).collect();
-        Self { recording, given, before, inner, path: CriticalPath::default(), classes: BTreeMap::new() }
+        let (path, classes, threads) = (CriticalPath::default(), BTreeMap::new(), BTreeMap::new());
+        Self { recording, given, before, inner, path, classes, threads }
     }
 
     fn follow(mut self) -> CriticalPath {
         let last = |(number, window): (usize, &Window)| {
-            let event = window.events.iter().rposition(|event| event.what == What::Release)?;
+            let event = window.events.iter().rposition(gives)?;
             Some(Place { window: number, event: event + 1, at: window.events[event].at })
         };
         let mut ends: Vec<Place> = self.recording.windows.iter().enumerate().filter_map(last).collect();
@@ -134,6 +139,8 @@ impl<'a> Follower<'a> {
         let on_path = |(class, [held_ns, handed_ns]): (usize, [u64; 2])| OnPath { class, held_ns, handed_ns };
         self.path.classes = self.classes.into_iter().map(on_path).collect();
         self.path.classes.sort_by_key(|one| (u64::MAX - one.ns(), one.class));
+        self.path.threads = self.threads.into_iter().collect();
+        self.path.threads.sort_by_key(|(thread, ns)| (u64::MAX - ns, *thread));
         self.path
     }
 
@@ -184,6 +191,7 @@ impl<'a> Follower<'a> {
     fn pass(&mut self, place: &mut Place, to: u64) {
         let ns = place.at.saturating_sub(to);
         place.at -= ns;
+        add(self.threads.entry(self.recording.windows[place.window].thread).or_default(), ns);
         match self.inner[place.window][place.event] {
             NONE => {
                 add(&mut self.path.outside_ns, ns);
@@ -254,6 +262,7 @@ mod tests {
         // 0–100 outside, 100–400 A, 400–410 handed, 410–710 A, 710–750 outside, 750–760 B.
         assert_eq!((path.length_ns, path.outside_ns, path.changes, path.unexplained_ns), (760, 140, 1, 0));
         assert_eq!((class(&path, 0), class(&path, 1)), ((600, 10), (10, 0)));
+        assert_eq!(path.threads, [(1, 400), (2, 350)]);
     }
 
     #[test]

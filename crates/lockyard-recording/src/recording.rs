@@ -5,6 +5,8 @@
 //! programs ([`Recording::to_bytes`], [`Recording::from_bytes`]) and lines of text
 //! ([`Recording::to_text`], [`Recording::from_text`]).
 
+use std::collections::BTreeMap;
+
 use crate::model::Kind;
 
 mod bytes;
@@ -176,9 +178,16 @@ pub struct Recording {
     pub dropped: u64,
     /// Threads that were not recorded.
     pub missing: u64,
+    /// The names of threads, as far as they had any.
+    pub names: BTreeMap<u32, String>,
 }
 
 impl Recording {
+    /// What people call a thread: `thread 7`, or `thread 7 "flusher"`.
+    pub fn called(&self, thread: u32) -> String {
+        self.names.get(&thread).map_or_else(|| format!("thread {thread}"), |name| format!("thread {thread} \"{name}\""))
+    }
+
     /// Makes the names of classes different: two lines of code may have one name.
     pub fn tell_apart(&mut self) {
         let mut seen = std::collections::BTreeSet::new();
@@ -268,6 +277,7 @@ mod tests {
             windows,
             dropped: draws.below(3),
             missing: draws.below(2),
+            names: (0..draws.below(3)).map(|thread| (thread as u32, format!("worker {thread}"))).collect(),
         }
     }
 
@@ -296,6 +306,19 @@ mod tests {
             }
             assert_eq!(most, recording.windows.len(), "seed {seed}");
         }
+    }
+
+    /// A thread may call itself anything.
+    #[test]
+    fn names_of_threads_that_are_none_are_left_out() {
+        for name in ["", " "] {
+            let recording = Recording { names: BTreeMap::from([(7, name.to_owned())]), ..Recording::default() };
+            let (read, damage) = Recording::from_bytes("a", &recording.to_bytes()).unwrap();
+            assert_eq!((read, damage), (Recording::default(), None), "{name:?}");
+        }
+        let named = Recording::from_text("a", "lockyard recording 1\nthread 7 the  flusher\n").unwrap();
+        assert_eq!((named.called(7), named.called(8)), ("thread 7 \"the  flusher\"".to_owned(), "thread 8".to_owned()));
+        assert!(Recording::from_text("a", "lockyard recording 1\nthread 7\n").is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use lockyard_segment::tape;
 use crate::output::Commit;
 use crate::symbols::Symbols;
 
+mod names;
 mod rest;
 
 /// A window of so many events ends where its thread holds nothing.
@@ -59,6 +60,7 @@ struct Process {
     open: HashMap<usize, Open>,
     /// The CPU time that each thread had when recording began, ns.
     ran: HashMap<u32, u64>,
+    names: names::Names,
 }
 
 /// A window under way.
@@ -105,6 +107,7 @@ impl<W: Write + Commit> Collector<W> {
             };
             self.failed = taken.err();
         });
+        process.names.look(recorder.process(), process.open.values().map(|open| open.window.thread));
         self.processes.insert(recorder.key(), process);
     }
 
@@ -231,6 +234,11 @@ impl<W: Write + Commit> Collector<W> {
         for (number, class) in self.classes.iter().enumerate() {
             if failed.is_none() {
                 failed = writer.name(number as u32, &name(class, Some(symbols))).err();
+            }
+        }
+        for (thread, name) in self.processes.values().flat_map(|process| process.names.all()) {
+            if failed.is_none() {
+                failed = writer.thread(thread, name).err();
             }
         }
         if failed.is_none() {

@@ -69,6 +69,15 @@ struct Path<'a> {
     unexplained_ns: u64,
     changes_of_thread: u64,
     classes: Vec<PathClass<'a>>,
+    threads: Vec<PathThread<'a>>,
+}
+
+#[derive(Serialize)]
+struct PathThread<'a> {
+    thread: u32,
+    /// Empty: it has none, or it is not known.
+    name: &'a str,
+    ns: u64,
 }
 
 #[derive(Serialize)]
@@ -117,6 +126,11 @@ pub(super) fn document(told: &Told<'_>) -> Result<String, Failure> {
         wait_ns: quantiles(one.lengths),
     };
     let on_path = |one: &OnPath| PathClass { name: name(one.class), held_ns: one.held_ns, handed_ns: one.handed_ns };
+    let on_thread = |&(thread, ns): &(u32, u64)| PathThread {
+        thread,
+        name: recording.names.get(&thread).map_or("", String::as_str),
+        ns,
+    };
     let waits = summary.at_end.circle.iter().map(|number| &summary.at_end.waits[*number]);
     let document = Document {
         verdict: &told.sentence,
@@ -137,6 +151,7 @@ pub(super) fn document(told: &Told<'_>) -> Result<String, Failure> {
             unexplained_ns: path.unexplained_ns,
             changes_of_thread: path.changes,
             classes: path.classes.iter().map(on_path).collect(),
+            threads: path.threads.iter().map(on_thread).collect(),
         },
         deadlock: waits.map(|one| Waiter { thread: one.thread, class: name(one.class), waited_ns: one.ns }).collect(),
         saturation: &told.estimates,

@@ -166,7 +166,7 @@ fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
         // What was taken first is painted first: what is nested lies on it.
         let mut own: Vec<&&Slice> = own.collect();
         own.sort_by_key(|slice| slice.begin);
-        Lane { label: format!("thread {thread}"), pieces: own.into_iter().map(piece).collect() }
+        Lane { label: recording.called(thread), pieces: own.into_iter().map(piece).collect() }
     };
     let lanes: Vec<Lane> = threads.iter().map(|(thread, _)| lane(*thread)).collect();
     let names: Vec<String> = order.iter().map(|class| named(recording, *class)).collect();

@@ -8,6 +8,8 @@ use lockyard_recording::critical::{CriticalPath, OnPath};
 use super::report::MOST;
 use crate::report::numbers;
 
+/// So many threads are named.
+const THREADS: usize = 3;
 /// A smaller share of it is not told.
 const LEAST: f64 = 0.005;
 
@@ -20,7 +22,11 @@ pub(super) fn told(recording: &Recording, path: &CriticalPath) -> String {
     let class = |one: &OnPath| {
         let name = &recording.classes[one.class].name;
         let (held, handed) = (share(one.held_ns) * 100.0, share(one.handed_ns) * 100.0);
-        (share(one.ns()), format!("{name} ({held:.1} % in its sections, {handed:.1} % from one thread to the next)"))
+        let what = match one.held_ns {
+            0 => format!("{name}, from one thread to the next"),
+            _ => format!("{name} ({held:.1} % in its sections, {handed:.1} % from one thread to the next)"),
+        };
+        (share(one.ns()), what)
     };
     let mut parts = vec![
         (share(path.outside_ns), "outside of all sections".to_owned()),
@@ -38,6 +44,10 @@ pub(super) fn told(recording: &Recording, path: &CriticalPath) -> String {
     for (share, what) in parts {
         let _ = writeln!(out, "  {:>5.1} %  {what}", share * 100.0);
     }
+    let threads = path.threads.iter().take(THREADS);
+    let threads: Vec<String> =
+        threads.map(|(thread, ns)| format!("{} ({:.0} %)", recording.called(*thread), share(*ns) * 100.0)).collect();
+    let _ = writeln!(out, "  Most of it is along {}.", threads.join(", "));
     out
 }
 
@@ -47,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_largest_part_of_the_path_comes_first() {
-        let text = "lockyard recording 1\nclass mutex TABLE\nlock 0\n\
+        let text = "lockyard recording 1\nclass mutex TABLE\nlock 0\nthread 2 eater\n\
             window 1 0\n100 1 request 0 write\n400 1 release 0\n\
             window 2 0\n150 2 request 0 write\n410 2 grant 0\n710 2 release 0\n";
         let recording = Recording::from_text("a", text).unwrap();
@@ -56,7 +66,8 @@ mod tests {
         assert!(lines[0].contains("710 ns") && lines[0].ends_with("(1 change of thread)"), "{told}");
         assert_eq!(lines[1].trim(), "85.9 %  TABLE (84.5 % in its sections, 1.4 % from one thread to the next)");
         assert_eq!(lines[2].trim(), "14.1 %  outside of all sections");
-        assert_eq!(lines.len(), 3, "{told}");
+        assert_eq!(lines[3].trim(), "Most of it is along thread 1 (56 %), thread 2 \"eater\" (42 %).");
+        assert_eq!(lines.len(), 4, "{told}");
     }
 
     #[test]

@@ -22,15 +22,16 @@ pub(super) fn deadlock(recording: &Recording, at_end: &Standstill) -> Option<Str
     if let [only] = circle.as_slice() {
         let time = numbers::time(only.ns as f64);
         return Some(format!(
-            "Deadlock: thread {} waits for {}, which it holds itself; it had waited {time} when the recording ended.",
-            only.thread,
+            "Deadlock: {} waits for {}, which it holds itself; it had waited {time} when the recording ended.",
+            recording.called(only.thread),
             name(only)
         ));
     }
     let next = circle.iter().cycle().skip(1);
     let links = circle.iter().zip(next).take(NAMED);
     let links = links.map(|(wait, holder)| {
-        format!("thread {} waits for {}, which thread {} holds", wait.thread, name(wait), holder.thread)
+        let [waiter, holder] = [wait.thread, holder.thread].map(|thread| recording.called(thread));
+        format!("{waiter} waits for {}, which {holder} holds", name(wait))
     });
     let mut links: Vec<String> = links.collect();
     if circle.len() > NAMED {
@@ -64,7 +65,7 @@ pub(super) fn told(recording: &Recording, at_end: &Standstill) -> String {
         let holder = match longest.holders.as_slice() {
             [] => "no recorded thread holds it".to_owned(),
             [(thread, _)] if *thread == longest.thread => "the thread holds it itself".to_owned(),
-            [(thread, ns)] => format!("thread {thread} has held it for {}", numbers::time(*ns as f64)),
+            [(thread, ns)] => format!("{} has held it for {}", recording.called(*thread), numbers::time(*ns as f64)),
             several => format!("{} threads hold it", several.len()),
         };
         let _ = writeln!(

@@ -23,6 +23,7 @@
 //! | 8 missing | threads that were not recorded |
 //! | 9 window with an end | thread, begin, how long it lasts, events |
 //! | 10 move | number of a lock, its class from the beginning of the recording on |
+//! | 11 thread | its number, its name |
 //!
 //! A class stands before its locks, a lock before the first window that names it. A file without
 //! its end was cut off; a block whose checksum is wrong ends the reading. What stands before is
@@ -48,6 +49,7 @@ const COST: u32 = 7;
 const MISSING: u32 = 8;
 const ENDED: u32 = 9;
 const MOVE: u32 = 10;
+const THREAD: u32 = 11;
 
 /// Where a file stops to be readable. What was read before is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +80,7 @@ impl Recording {
         self.classes.iter().for_each(|one| class(&mut out, one));
         self.locks.chunks(1 << 16).for_each(|some| locks(&mut out, some));
         self.windows.iter().for_each(|one| window(&mut out, one));
+        self.names.iter().for_each(|(number, name)| thread(&mut out, *number, name));
         missing(&mut out, self.missing);
         end(&mut out, self.dropped);
         out
@@ -153,6 +156,14 @@ impl Recording {
                 let class = u32::try_from(class).ok().filter(|&class| (class as usize) < self.classes.len())?;
                 *self.locks.get_mut(lock)? = class;
             }
+            THREAD => {
+                let (thread, name) = (u32::try_from(payload.number()?).ok()?, payload.text()?);
+                payload.is_read()?;
+                let name = name.trim();
+                if !name.is_empty() {
+                    self.names.insert(thread, name.to_owned());
+                }
+            }
             COST => {
                 let event_ns = payload.number()?;
                 payload.is_read()?;
@@ -223,6 +234,14 @@ pub(super) fn name(out: &mut Vec<u8>, class: usize, name: &str) {
     number(&mut payload, class as u64);
     text(&mut payload, name);
     block(out, NAME, &payload);
+}
+
+/// The name of the thread with a number.
+pub(super) fn thread(out: &mut Vec<u8>, thread: u32, name: &str) {
+    let mut payload = Vec::new();
+    number(&mut payload, thread.into());
+    text(&mut payload, name);
+    block(out, THREAD, &payload);
 }
 
 /// The lock with a number is of another class.

@@ -12,6 +12,7 @@
 //! lock 0                           a lock of class 0; locks are numbered from 0, in order
 //! class condition src/queue.cc:9   or semaphore, in place of mutex, rwlock or spin
 //! lock 1                           its condition variables are numbered as locks are
+//! thread 7 flusher                 the name of thread 7
 //! window 7 1000                    thread 7, from 1000 ns on, up to its last event; events follow:
 //! 1500 7 request 0 write           time, thread, what, lock, mode
 //! 1520 7 grant 0                   only if it had to wait
@@ -73,6 +74,9 @@ impl Recording {
         }
         for class in &self.locks {
             let _ = writeln!(out, "lock {class}");
+        }
+        for (thread, name) in &self.names {
+            let _ = writeln!(out, "thread {thread} {name}");
         }
         for Window { thread, begin, end, events } in &self.windows {
             let end = end.map_or_else(String::new, |end| format!(" {end}"));
@@ -144,6 +148,10 @@ impl Recording {
                     return Err(format!("class {class} has not been named; there are {}", self.classes.len()));
                 }
                 self.locks.push(class);
+            }
+            "thread" => {
+                let (thread, name) = rest.split_once(' ').ok_or("a thread has a number and a name")?;
+                self.names.insert(number(thread)?, name.trim().to_owned());
             }
             "window" => {
                 let (thread, begin) = rest.split_once(' ').ok_or("a window has a thread and a beginning")?;

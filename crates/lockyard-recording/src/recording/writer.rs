@@ -82,6 +82,16 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&block)
     }
 
+    /// Gives a thread its name.
+    ///
+    /// # Errors
+    /// As `out`'s.
+    pub fn thread(&mut self, thread: u32, name: &str) -> io::Result<()> {
+        let mut block = Vec::new();
+        bytes::thread(&mut block, thread, &line(name));
+        self.out.write_all(&block)
+    }
+
     /// Says that so many threads were not recorded.
     ///
     /// # Errors
@@ -140,6 +150,7 @@ mod tests {
         writer.name(a, "store.c:88").unwrap();
         let third = writer.lock(a);
         writer.moves(third, b).unwrap();
+        writer.thread(2, "flusher").unwrap();
         writer.missing(4).unwrap();
         writer.end(3).unwrap();
         let bytes = writer.into_inner();
@@ -153,6 +164,7 @@ mod tests {
             windows: vec![window(1, 0), window(2, 1)],
             dropped: 3,
             missing: 4,
+            names: [(2, "flusher".to_owned())].into(),
         };
         assert_eq!((&read, damage), (&expected, None));
         for cut in 0..bytes.len() {
