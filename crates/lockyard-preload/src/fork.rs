@@ -55,22 +55,6 @@ pub(crate) fn begin_generation() {
     GENERATION.fetch_add(1, Relaxed);
 }
 
-unsafe extern "C" {
-    fn __register_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-        dso: *const core::ffi::c_void,
-    ) -> i32;
-}
-
-/// Has `child` run in each child of a fork. Handlers of the child run in the order of registration:
-/// ours should come first, hence when the library is loaded.
-pub(crate) fn register(child: extern "C" fn()) {
-    // SAFETY: a handler that lasts as long as the process: this library is never unloaded.
-    let _ = unsafe { __register_atfork(None, None, Some(child), core::ptr::null()) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

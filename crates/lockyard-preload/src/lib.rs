@@ -20,7 +20,7 @@
 //! | `rank` | which threads have fixed priorities |
 //! | `deadline` | the timed calls' clocks |
 //! | `deepbind` | libraries that would bind glibc's locks past ours |
-//! | `cancel`, `fork` | what POSIX asks of threads that end, and of processes that divide |
+//! | `cancel`, `fork`, `atfork` | what POSIX asks of threads that end, and of processes that divide |
 //! | `counters` | what stayed glibc's, by reason |
 //! | `watch` | what `lockyard stat` is told, lock by lock |
 //! | `signals` | what `lockyard record` is told of condition variables and semaphores |
@@ -54,6 +54,7 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lockyard::platform::linux::threads;
 
+pub mod atfork;
 pub mod c11;
 pub mod cancel;
 pub mod condvar;
@@ -82,7 +83,7 @@ mod watch;
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = {
     extern "C" fn on_load() {
-        fork::register(on_fork);
+        atfork::register();
         threads::when_left(on_leave);
         rank::learn();
         user::look_up();
@@ -91,15 +92,6 @@ static ON_LOAD: extern "C" fn() = {
     }
     on_load
 };
-
-/// Runs in the child of a fork.
-extern "C" fn on_fork() {
-    fork::begin_generation();
-    lockyard_segment::after_fork_in_child();
-    thread::block().rename();
-    rank::renew();
-    cancel::forget();
-}
 
 /// Runs in a thread that ends, when its record is about to be another's.
 fn on_leave() {

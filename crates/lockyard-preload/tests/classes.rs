@@ -31,6 +31,11 @@ fn classes_of(path: &Path) -> Classes {
 
 /// The same with arguments.
 fn classes_of_call(path: &Path, arguments: &[&Path]) -> Classes {
+    classes_of_first(path, arguments, 1)
+}
+
+/// The same of the first of so many processes.
+fn classes_of_first(path: &Path, arguments: &[&Path], processes: usize) -> Classes {
     let session = std::process::id();
     let mut command = Command::new(path);
     command
@@ -43,10 +48,11 @@ fn classes_of_call(path: &Path, arguments: &[&Path]) -> Classes {
     let _alone = ALONE.lock();
     let found = run(&mut command, LIMIT);
     assert!(found.ok, "{}{}", found.out, found.err);
-    let readers = lockyard_segment::Reader::of_session(session);
-    let [reader] = &readers[..] else { panic!("{} processes", readers.len()) };
-    let sample = reader.sample();
-    reader.remove();
+    let mut readers = lockyard_segment::Reader::of_session(session);
+    readers.sort_by_key(lockyard_segment::Reader::opened);
+    readers.iter().for_each(lockyard_segment::Reader::remove);
+    assert_eq!(readers.len(), processes);
+    let sample = readers[0].sample();
 
     let listed = Command::new("nm").arg("-n").arg(path).output().expect("nm (binutils)").stdout;
     let listed = String::from_utf8_lossy(&listed).into_owned();
@@ -170,4 +176,25 @@ fn a_lock_that_is_waited_for_has_a_class_however_many_others_there_are() {
     assert!(waited.name.ends_with("places") && waited.counts.gave_up == 1, "{waited:?}");
     let acquired: u64 = classes.sample.classes.iter().map(|class| class.counts.acquired).sum();
     assert_eq!(acquired, 301);
+}
+
+/// Each time another class was made: after 159 loads there was no room for others.
+#[test]
+fn a_library_that_is_loaded_again_elsewhere_has_its_classes() {
+    let plugin = compile(&program("plugin.c"));
+    let classes = classes_of_call(&compile(&program("elsewhere.c")), &[&plugin]);
+    let of = classes.sample.classes.iter().filter(|class| plugin.ends_with(&class.name));
+    let acquired: Vec<u64> = of.map(|class| class.counts.acquired).filter(|count| *count > 0).collect();
+    assert_eq!((acquired.len(), classes.all("main")), (1, 1), "{:?}", classes.sample.classes);
+}
+
+/// The child's next class had the number of the parent's next class, and was written into the
+/// parent's statistics.
+#[test]
+fn a_child_that_locks_in_a_handler_of_another_library_tells_nothing_of_its_parent() {
+    let main = compile(&program("handlers.c"));
+    let classes = classes_of_first(&main, &[], 2);
+    let names: Vec<&str> = classes.sample.classes.iter().map(|class| class.name.as_str()).collect();
+    assert_eq!(classes.all("main"), 100, "{names:?}");
+    assert!(classes.sample.classes.iter().all(|class| class.counts.acquired <= 100), "{:?}", classes.sample.classes);
 }

@@ -45,6 +45,19 @@ impl Use {
 }
 
 impl Recording {
+    /// Makes rwlocks of what is read, whatever else it is said to be: locks whose class is not
+    /// known are of any kind.
+    pub fn tell_readers(&mut self) {
+        for event in self.windows.iter().flat_map(|window| &window.events) {
+            if let What::Request(Mode::Read) | What::Failed(Mode::Read) = event.what {
+                let sort = &mut self.classes[self.locks[event.lock as usize] as usize].sort;
+                if *sort == Sort::Lock(Kind::Mutex) {
+                    *sort = Sort::Lock(Kind::RwLock);
+                }
+            }
+        }
+    }
+
     /// Makes locks of the semaphores whose units are given back by the threads that took them.
     pub fn tell_pools(&mut self) {
         let pools = self.pools();
@@ -254,6 +267,16 @@ mod tests {
         let [outer, inner] = role.takes.as_slice() else { panic!("{model}") };
         assert_eq!((outer.lock, outer.sleep.mean(), inner.lock, inner.within), (1, 5.0, 0, Some(0)), "{model}");
         assert!(role.wait.is_zero() && model.queues.is_empty(), "{model}");
+    }
+
+    /// A model of "other locks" was refused where it was read.
+    #[test]
+    fn what_is_read_is_no_mutex() {
+        let text = "lockyard recording 1\nclass mutex other locks\nlock 0\nwindow 1 0\n10 1 request 0 write\n\
+            20 1 release 0\n30 1 request 0 read\n50 1 release 0\n60 1 request 0 read\n70 1 release 0\n";
+        let model = Recording::from_text("a", text).unwrap().model(None).unwrap();
+        assert_eq!(model.locks[0].kind, Kind::RwLock);
+        assert!(Model::read("a", &model.to_string()).is_ok(), "{model}");
     }
 
     #[test]

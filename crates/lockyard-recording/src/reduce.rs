@@ -112,6 +112,7 @@ impl Recording {
     /// One line: it has no whole section, or no such class.
     pub fn model(&self, operation: Option<(&str, f64)>) -> Result<Model, Error> {
         let mut recording = self.clone();
+        recording.tell_readers();
         recording.tell_pools();
         recording.tell_turns();
         recording.reduced(operation)

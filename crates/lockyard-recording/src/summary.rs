@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::recording::{Mode, Recording, Sort};
-use crate::standstill::{AtEnd, Standstill};
+use crate::standstill::{Asked, AtEnd, Standstill};
 use crate::walk::{self, Failed, Rest, Section, Told};
 
 /// A class.
@@ -128,13 +128,13 @@ impl Told for Teller<'_> {
     fn rest(&mut self, rest: Rest<'_>) {
         rest.held.iter().for_each(|section| self.section(section));
         self.gap(rest.gap.0, rest.gap.1);
-        if let Some((lock, since, _)) = rest.asked {
+        if let Some(Asked { lock, since, .. }) = rest.asked {
             self.classes[walk::class_of(self.recording, lock)].waits.push(rest.until.saturating_sub(since));
         }
         if let Some((object, since)) = rest.idle {
             self.woken(object, rest.until.saturating_sub(since));
         }
-        let holds = rest.held.iter().map(|section| (section.lock, section.whole)).collect();
+        let holds = rest.held.iter().map(|section| (section.lock, section.mode, section.whole)).collect();
         self.at_end.insert(rest.thread, AtEnd { until: rest.until, asked: rest.asked, holds });
     }
 }
@@ -262,12 +262,14 @@ mod tests {
         let text = "lockyard recording 1\nclass mutex A\nclass mutex B\nclass condition C\nlock 0\nlock 1\nlock 2\n\
             window 1 0 1000\n10 1 request 0 write\n50 1 request 1 write\n1000 1 pending-firm 1\n\
             window 2 0 1000\n10 2 request 1 write\n60 2 request 0 write\n1000 2 pending-firm 0\n\
-            window 3 0 1000\n100 3 wait 2\n1000 3 pending 2\n";
+            window 3 0 1000\n100 3 wait 2\n1000 3 pending 2\n"
+            .replace("1000", "1000000000");
+        let text = text.as_str();
         let summary = Recording::from_text("a", text).unwrap().summary();
         let of = |class: usize| summary.classes.iter().find(|cost| cost.class == class).unwrap();
-        assert_eq!((of(0).waited_ns, of(1).waited_ns, summary.recorded_ns), (940, 950, 3_000));
-        assert_eq!((of(0).acquisitions, of(0).contended, of(0).holds[2]), (1, 0, 990));
-        assert_eq!((summary.awaited[0].waits, summary.awaited[0].waited_ns), (1, 900));
+        assert_eq!((of(0).waited_ns, of(1).waited_ns, summary.recorded_ns), (999_999_940, 999_999_950, 3_000_000_000));
+        assert_eq!((of(0).acquisitions, of(0).contended, of(0).holds[2]), (1, 0, 999_999_990));
+        assert_eq!((summary.awaited[0].waits, summary.awaited[0].waited_ns), (1, 999_999_900));
         assert_eq!((summary.at_end.waits.len(), summary.at_end.circle.len()), (2, 2));
         let model = Recording::from_text("a", text).unwrap().model(None);
         assert!(model.is_err(), "no section ended");

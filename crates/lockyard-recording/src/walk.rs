@@ -12,6 +12,7 @@
 use std::ops::AddAssign;
 
 use crate::recording::{Event, Mode, Recording, What, Window};
+use crate::standstill::Asked;
 pub(crate) use again::Again;
 
 mod again;
@@ -40,8 +41,8 @@ pub(crate) struct Rest<'a> {
     pub(crate) thread: u32,
     /// The end.
     pub(crate) until: u64,
-    /// The lock for which it waits, since when, and whether only its holder can end that.
-    pub(crate) asked: Option<(u32, u64, bool)>,
+    /// The lock for which it waits.
+    pub(crate) asked: Option<Asked>,
     /// The condition variable or semaphore that it waits for, since when.
     pub(crate) idle: Option<(u32, u64)>,
     /// What it holds.
@@ -167,7 +168,7 @@ pub(crate) fn window(window: &Window, again: &Again, told: &mut impl Told) {
         if asked.is_none() && idle.is_none() && tries.is_none() {
             held.last_mut().map_or(&mut cpu, |section| &mut section.own).add_assign(passed);
         }
-        let asked = asked.map(|(lock, _, since)| (lock, since, firm));
+        let asked = asked.map(|(lock, mode, since)| Asked { lock, mode, since, firm });
         told.rest(Rest { thread: window.thread, until, asked, idle, held: &held, gap: (cpu, off) });
     }
 }
@@ -234,7 +235,8 @@ mod tests {
         }
 
         fn rest(&mut self, rest: Rest<'_>) {
-            self.waits.extend(rest.asked.or(rest.idle.map(|(object, since)| (object, since, false))));
+            self.waits.extend(rest.asked.map(|asked| (asked.lock, asked.since, asked.firm)));
+            self.waits.extend(rest.idle.map(|(object, since)| (object, since, false)));
             self.holds.extend(rest.held);
             self.gaps.push(rest.gap);
         }

@@ -16,6 +16,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 
 use crate::layout::{CLASSES, ClassRecord, PATH, Text};
+use crate::site::Site;
 use crate::{frames, site};
 
 /// Which locks belong together in the statistics: a small number, 0 for "none".
@@ -105,14 +106,30 @@ pub(crate) fn at(kind: &[u8], address: usize, is_awaited: bool, publish: fn(Clas
     };
     let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64 && is_there(identity);
     known(kind, same).unwrap_or_else(|| {
+        let site = site::locate(address);
+        if let Some(class) = site.as_ref().and_then(|site| moved(kind, address, site)) {
+            return class;
+        }
         if count() >= CLASSES - NAMES - if is_awaited { 0 } else { AWAITED } {
             return Class::NONE;
         }
-        match site::locate(address) {
+        match site {
             Some(site) => made(kind, site.path(), site.place, address, publish),
             None => made(kind, b"", address, address, publish),
         }
     })
+}
+
+/// The class of the code at `site`, which was at another address when it was asked for, and is at
+/// `address` now: a library that was loaded again.
+fn moved(kind: &[u8], address: usize, site: &Site) -> Option<Class> {
+    let same = |identity: &Identity| {
+        let is_there = identity.site.load(Relaxed) == site.place as u64 && identity.name.is(site.path());
+        is_there && identity.address.load(Relaxed) != 0
+    };
+    let class = known(kind, same)?;
+    IDENTITIES[class.index()].address.store(address as u64, Relaxed);
+    Some(class)
 }
 
 fn known(kind: &[u8], same: impl Fn(&Identity) -> bool) -> Option<Class> {

@@ -28,8 +28,7 @@ use lockyard::platform::ThreadId;
 use crate::histogram::BUCKETS;
 pub use crate::text::Text;
 
-/// What a segment begins with. Another one where the first 48 bytes of the header change, which
-/// processes of every version read: to those of other versions the file is none of theirs.
+/// What a segment begins with: another one where its first 48 bytes change, which all versions read.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyar2");
 /// The version of this layout.
 pub const VERSION: u32 = 16;
@@ -51,8 +50,7 @@ pub const INNER: usize = 4;
 pub const PATH: usize = 168;
 /// Reasons to leave a lock to the C library.
 pub const FALLBACKS: usize = 16;
-/// Thread pages: one per thread record, number 0 for threads without. Records with longer names
-/// have none: what they count is not in the segment.
+/// Thread pages: number 0 for threads without a record; records with longer names have none.
 pub const THREADS: usize = ThreadId::MAX_QUEUED as usize + 1;
 /// Threads that can be recorded: those with the pages up to this number.
 pub const TAPES: usize = 256;
@@ -348,6 +346,8 @@ pub struct Tape {
     pub cpu: AtomicU64,
     /// How often the thread had gone to sleep by then.
     pub sleeps: AtomicU64,
+    /// Whether the last event was a try in vain.
+    pub tried: AtomicU64,
     /// Whether the thread is writing an event.
     pub busy: Busy,
     /// Events that the recorder has read so far (Release), apart from the thread's words.

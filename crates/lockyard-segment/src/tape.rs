@@ -54,6 +54,8 @@ use crate::writer;
 
 /// After so long without an event the thread's CPU clock is read.
 pub const GAP_NS: u64 = 20_000;
+/// After so long behind a try in vain, already: a thread that tries again yields its CPU in between.
+const TRY_NS: u64 = 1_000;
 /// After so long without a look it is read as well: sleeps in shorter gaps are not told, and are
 /// not to be taken for a part of a later one.
 const LOOK_NS: u64 = 100_000;
@@ -285,18 +287,19 @@ impl Tape {
             self.off(now);
         }
         let gap = now.saturating_sub(self.last.load(Relaxed));
-        use Kind::{AskRead, AskWrite, Broadcast, GaveUp, Grant, Signal, Wait, Woken};
+        let long = if self.tried.load(Relaxed) != 0 { TRY_NS } else { GAP_NS };
+        use Kind::{AskRead, AskWrite, Broadcast, FailRead, FailWrite, GaveUp, Grant, Signal, Wait, Woken};
         let waited = matches!(kind, Grant | GaveUp | Woken);
         let enters = matches!(kind, AskRead | AskWrite | Grant | Wait | Woken | Signal | Broadcast);
         // Of its own accord it looks where no section is made longer.
         let is_due = !enters && now.saturating_sub(self.looked.load(Relaxed)) > LOOK_NS;
         let mut looked = None;
-        if slept || gap > GAP_NS || is_due {
+        if slept || gap > long || is_due {
             let (off, what) = self.off(now);
             looked = Some(Linux::now());
             // 48 bits: three days.
             let off = off.min(gap).min((1 << 48) - 1);
-            if !waited && gap > GAP_NS && off > 0 && !self.push(now, Event::word(what, off, 0)) {
+            if !waited && gap > long && off > 0 && !self.push(now, Event::word(what, off, 0)) {
                 return false;
             }
         }
@@ -318,6 +321,7 @@ impl Tape {
             }
         };
         self.last.store(now, Relaxed);
+        self.tried.store(u64::from(matches!(kind, FailRead | FailWrite)), Relaxed);
         written
     }
 

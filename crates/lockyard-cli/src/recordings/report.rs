@@ -48,6 +48,7 @@ pub(crate) fn report(args: &ReportArgs, styled: bool) -> Result<String, Failure>
     let target = args.html.as_deref().map(|path| Target::check("--html", path)).transpose()?;
     let machines = machines::to_predict("--machine", &args.machine, &[])?;
     let mut recording = recorded("report", &args.file)?;
+    recording.tell_readers();
     recording.tell_pools();
     recording.tell_apart();
     let mut estimates = Vec::new();

@@ -85,7 +85,8 @@ struct Holds<'a> {
     /// The mean, in nanoseconds.
     average: f64,
     /// The share of the time that they are together: above 1 where the class has several locks.
-    busy: f64,
+    /// `None`: holds of readers are among them, side by side.
+    busy: Option<f64>,
 }
 
 impl<'a> Holds<'a> {
@@ -104,7 +105,9 @@ impl<'a> Holds<'a> {
             true => (awaited.0, awaited.1 as f64 / awaited.0.max(1) as f64),
             false => (sampled, held / counts.acquired.max(1) as f64),
         };
-        Self { callers, few, count, average, busy: held / (facts.sample.seconds * 1e9).max(1.0) }
+        let side_by_side = class.callers.iter().any(|caller| caller.shared && caller.holds > 0);
+        let busy = (!side_by_side).then_some(held / (facts.sample.seconds * 1e9).max(1.0));
+        Self { callers, few, count, average, busy }
     }
 }
 
@@ -176,7 +179,7 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
 pub(super) fn limits(facts: &Facts<'_>, class: &ClassSample) -> bool {
     let holds = Holds::of(facts, class);
     let waits = class.lost_ns() as f64 / (facts.sample.seconds * 1e9).max(1.0);
-    holds.count > 0 && class.counts.locks <= 1 && holds.busy >= BUSY && waits >= QUEUED
+    holds.count > 0 && class.counts.locks <= 1 && holds.busy.is_some_and(|busy| busy >= BUSY) && waits >= QUEUED
 }
 
 /// How long a hold of `class` lasts on average, ns, as far as that is known.
@@ -301,7 +304,7 @@ fn uneven(counts: &Counts) -> Option<String> {
 /// Where one section limits the program: that of the only lock of a class, or those of all of its
 /// `locks` together.
 fn limit(holds: &Holds<'_>, lost: f64, locks: u64) -> Option<String> {
-    let busy = holds.busy / locks.max(1) as f64;
+    let busy = holds.busy? / locks.max(1) as f64;
     let share = percent(busy.min(1.0));
     let section = numbers::time(holds.average);
     let mean = if holds.few { "where others wait" } else { "on average" };

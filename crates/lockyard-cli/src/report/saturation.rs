@@ -14,6 +14,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use lockyard_segment::sample::ClassSample;
 use lockyard_sim::machine::model::Model as Machine;
 
 use super::advice;
@@ -57,7 +58,7 @@ pub(crate) fn told(facts: &Facts<'_>, machines: &[Arc<Machine>]) -> String {
 fn line(facts: &Facts<'_>, transfer_ns: &dyn Fn(f64) -> f64) -> Option<String> {
     let cpu = facts.busy_seconds()? * 1e9;
     let alone = facts.sample.classes.iter().filter(|class| {
-        class.counts.locks == 1 && class.counts.acquired >= FEW && !class.callers.iter().any(|caller| caller.shared)
+        class.counts.locks == 1 && class.counts.acquired >= FEW && !is_shared(class)
     });
     let mut found: Vec<(f64, String)> = alone
         .filter_map(|class| {
@@ -73,6 +74,12 @@ fn line(facts: &Facts<'_>, transfer_ns: &dyn Fn(f64) -> f64) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
+/// Whether readers may have it side by side: which of them took it is told only where others wait.
+fn is_shared(class: &ClassSample) -> bool {
+    let kind = class.kind.to_ascii_lowercase();
+    ["rw", "read"].iter().any(|word| kind.contains(word)) || class.callers.iter().any(|caller| caller.shared)
+}
+
 /// With so much CPU time for each hold. The transfer grows with the threads.
 fn threads(cpu: f64, hold: f64, transfer_ns: &dyn Fn(f64) -> f64) -> f64 {
     const ROUNDS: usize = 50;
@@ -86,7 +93,7 @@ mod tests {
 
     use lockyard_segment::Sample;
     use lockyard_segment::histogram::bucket;
-    use lockyard_segment::sample::{ClassSample, Counts};
+    use lockyard_segment::sample::Counts;
 
     use super::*;
     use crate::known::Known;
