@@ -30,6 +30,11 @@ use lockyard_segment::{self as segment, Call, Caller, Class, Holder, origins};
 
 use crate::thread;
 
+/// The bits of a lock that the code at `place` holds by a call that returns to `at`.
+fn settled(at: usize, place: usize) -> u32 {
+    SETTLED | if at == place { 0 } else { WRAPPED }
+}
+
 /// How long a call is prepared to wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Patience<D> {
@@ -92,7 +97,7 @@ impl Told<'_> {
     #[cold]
     pub(crate) fn name(self, caller: Call) {
         self.class.store(0, Relaxed);
-        self.taken_first(origins::note(self.lock, caller));
+        self.taken_first(origins::note(self.lock, caller), 0);
     }
 
     /// Its class, and the place of the code that calls.
@@ -107,7 +112,12 @@ impl Told<'_> {
         }
         // No call has initialised it: that of which one is known lay there before.
         origins::forget(self.lock);
-        (self.taken_first(place), place)
+        let settled = match caller.settled_place() {
+            None => 0,
+            Some(_) if self.waits => 0,
+            Some(place) => settled(caller.at(), place),
+        };
+        (self.taken_first(place, settled), place)
     }
 
     /// The lock is destroyed.
@@ -152,7 +162,7 @@ impl Told<'_> {
     /// The thread holds the lock for the code at `place`, by a call that returns to `at`.
     fn settle(self, (at, place): (usize, usize)) {
         let word = self.class.load(Relaxed);
-        let wrapped = if at == place { 0 } else { WRAPPED };
+        let wrapped = settled(at, place) & WRAPPED;
         match word {
             // Taken by code that is not known.
             0 => {}
@@ -193,15 +203,15 @@ impl Told<'_> {
     }
 
     /// The class of a lock that had none: that of the code at `caller` (0: unknown), unless another
-    /// thread has given it one meanwhile. A lock whose class changes is recorded as two: that is
+    /// thread has given it one meanwhile. `settled`: its bits, if nothing more is to be learnt. A lock whose class changes is recorded as two: that is
     /// over with the first hold that teaches something.
     #[cold]
-    fn taken_first(self, caller: usize) -> Class {
+    fn taken_first(self, caller: usize, settled: u32) -> Class {
         if caller == 0 {
             return Class::NONE;
         }
         let class = segment::class_at(self.kind, caller);
-        match self.class.compare_exchange(0, class.kept(), Relaxed, Relaxed) {
+        match self.class.compare_exchange(0, class.kept() | settled, Relaxed, Relaxed) {
             Ok(_) => {
                 segment::joined(class);
                 class

@@ -13,7 +13,7 @@
 //! `NAMED`. A fence between each two: one of them sees the other, and copies. A reader therefore
 //! finds the names of every class that a lock has, unless the segment has no memory for them.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*, fence};
 
 use crate::layout::{CLASSES, ClassRecord, PATH, Text};
 use crate::site::Site;
@@ -65,17 +65,20 @@ struct Identity {
     site: AtomicU64,
     /// The address that [`class_at`](crate::class_at) was asked for, or 0.
     address: AtomicU64,
+    /// Of which file the code there was; 0: not known.
+    stamp: AtomicU64,
     kind: Text<16>,
     name: Text<PATH>,
 }
 
 static IDENTITIES: [Identity; CLASSES] = [const {
-    let (site, address) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (site, address, stamp) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     Identity {
         state: AtomicU32::new(BLANK),
         locks: AtomicU64::new(0),
         site,
         address,
+        stamp,
         kind: Text::new(),
         name: Text::new(),
     }
@@ -93,56 +96,74 @@ static GIVEN: AtomicU32 = AtomicU32::new(1);
 /// [`class`](crate::class); `publish` gets a class that is new.
 pub(crate) fn named(kind: &[u8], name: &[u8], site: usize, publish: fn(Class)) -> Class {
     let same = |identity: &Identity| identity.site.load(Relaxed) == site as u64 && identity.name.is(name);
-    known(kind, same).unwrap_or_else(|| made(kind, name, site, 0, publish))
+    known(kind, same).unwrap_or_else(|| made(kind, name, site, (0, 0), publish))
 }
+
+/// Of each address, the number of the class that was found there last; 0: none.
+static FOUND: [AtomicU8; 1 << 10] = [const { AtomicU8::new(0) }; 1 << 10];
 
 /// [`class_at`](crate::class_at), or [`class_awaited`](crate::class_awaited); `publish` gets a new
 /// class.
 pub(crate) fn at(kind: &[u8], address: usize, is_awaited: bool, publish: fn(Class)) -> Class {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    let last = &FOUND[((address as u64).wrapping_mul(GOLDEN) >> (u64::BITS - FOUND.len().ilog2())) as usize];
     // The code that was there when the class was made may have been unloaded.
-    let is_there = |identity: &Identity| {
-        site::known(address)
-            .is_none_or(|site| identity.site.load(Relaxed) == site.place as u64 && identity.name.is(site.path()))
+    let stamp = site::stamp(address);
+    let same = |identity: &Identity| {
+        let known = [&identity.address, &identity.stamp].map(|word| word.load(Relaxed));
+        known[0] == address as u64 && (known[1] == stamp || known[1] == 0 || stamp == 0)
     };
-    let same = |identity: &Identity| identity.address.load(Relaxed) == address as u64 && is_there(identity);
-    known(kind, same).unwrap_or_else(|| {
+    let guess = Class(last.load(Relaxed));
+    if guess != Class::NONE && is_known(&IDENTITIES[guess.index()], kind, same) {
+        return guess;
+    }
+    let class = known(kind, same).unwrap_or_else(|| {
         let site = site::locate(address);
-        if let Some(class) = site.as_ref().and_then(|site| moved(kind, address, site)) {
+        if let Some(class) = site.as_ref().and_then(|site| moved(kind, (address, stamp), site)) {
             return class;
         }
         if count() >= CLASSES - NAMES - if is_awaited { 0 } else { AWAITED } {
             return Class::NONE;
         }
         match site {
-            Some(site) => made(kind, site.path(), site.place, address, publish),
-            None => made(kind, b"", address, address, publish),
+            Some(site) => made(kind, site.path(), site.place, (address, stamp), publish),
+            None => made(kind, b"", address, (address, stamp), publish),
         }
-    })
+    });
+    last.store(class.0, Relaxed);
+    class
 }
 
 /// The class of the code at `site`, which was at another address when it was asked for, and is at
 /// `address` now: a library that was loaded again.
-fn moved(kind: &[u8], address: usize, site: &Site) -> Option<Class> {
+fn moved(kind: &[u8], (address, stamp): (usize, u64), site: &Site) -> Option<Class> {
     let same = |identity: &Identity| {
         let is_there = identity.site.load(Relaxed) == site.place as u64 && identity.name.is(site.path());
         is_there && identity.address.load(Relaxed) != 0
     };
     let class = known(kind, same)?;
-    IDENTITIES[class.index()].address.store(address as u64, Relaxed);
+    let identity = &IDENTITIES[class.index()];
+    identity.stamp.store(stamp, Relaxed);
+    identity.address.store(address as u64, Relaxed);
     Some(class)
 }
 
 fn known(kind: &[u8], same: impl Fn(&Identity) -> bool) -> Option<Class> {
-    let is = |identity: &Identity| identity.state.load(Acquire) == KNOWN && same(identity) && identity.kind.is(kind);
+    let is = |identity: &Identity| is_known(identity, kind, &same);
     IDENTITIES[..count()].iter().position(is).map(|index| Class(index as u8))
 }
 
-fn made(kind: &[u8], name: &[u8], site: usize, address: usize, publish: fn(Class)) -> Class {
+fn is_known(identity: &Identity, kind: &[u8], same: impl Fn(&Identity) -> bool) -> bool {
+    identity.state.load(Acquire) == KNOWN && same(identity) && identity.kind.is(kind)
+}
+
+fn made(kind: &[u8], name: &[u8], site: usize, (address, stamp): (usize, u64), publish: fn(Class)) -> Class {
     let index = GIVEN.fetch_update(AcqRel, Relaxed, |next| (next < CLASSES as u32).then_some(next + 1));
     let Ok(index) = index else { return Class::NONE };
     let identity = &IDENTITIES[index as usize];
     identity.site.store(site as u64, Relaxed);
     identity.address.store(address as u64, Relaxed);
+    identity.stamp.store(stamp, Relaxed);
     identity.kind.set(kind);
     identity.name.set(name);
     identity.state.store(NAMED, Release);
@@ -153,9 +174,14 @@ fn made(kind: &[u8], name: &[u8], site: usize, address: usize, publish: fn(Class
     Class(index as u8)
 }
 
-/// A lock has got `class`. How many have by now.
-pub(crate) fn joined(class: Class) -> u64 {
-    IDENTITIES[class.index()].locks.fetch_add(1, SeqCst) + 1
+/// Of a class with so many locks, more are not counted: threads that make them all the time would
+/// wait for each other's counts.
+pub const MANY: u64 = 1 << 16;
+
+/// A lock has got `class`. How many have by now; `None`: that is not counted any more.
+pub(crate) fn joined(class: Class) -> Option<u64> {
+    let locks = &IDENTITIES[class.index()].locks;
+    (locks.load(Relaxed) < MANY).then(|| locks.fetch_add(1, SeqCst) + 1)
 }
 
 /// A lock that had `class` has another one.

@@ -12,13 +12,35 @@ use rustix::io::{pread, pwrite};
 use crate::layout::{Header, VERSION};
 use crate::process::{self, Image};
 
-/// The name of `process`, which is ours, is taken: by the program that it was before exec, or by a
-/// process that had the same number. Session `session` gets what that program has counted, if it
-/// took a lock; anything else is removed.
+/// The name of `process`, which is ours, is taken: by the program that it was before exec, by a
+/// process that had the same number, or by one that has it in another namespace. Session `session`
+/// gets what that program has counted, if it took a lock. One of another namespace may go on, and
+/// keeps its segment under another name. Anything else is removed.
 pub(crate) fn set_aside(process: u32, session: u32) {
-    if keep(Image::of(process), session).is_none() {
+    let image = Image::of(process);
+    if keep(image, session).or_else(|| make_way(image)).is_none() {
         process::remove(&process::file_name(process));
     }
+}
+
+/// Renames the segment of a process of another namespace. Of those of one number so many are left:
+/// which have ended is not to be known here.
+fn make_way(image: Image) -> Option<()> {
+    const MOST: usize = 16;
+    let file = process::open(image.process, OFlags::RDONLY).ok()?;
+    let found = process::identity(&file).filter(|found| process::is_elsewhere(found.namespace))?;
+    let mut others = 0;
+    let same = |other: &Image| other.process == found.process && other.before != 0;
+    process::each_image(|other| others += usize::from(same(&other))).ok()?;
+    let [_, number] = process::file_id(&file).ok().filter(|_| others < MOST)?;
+    rename(image, number)
+}
+
+/// From now on the segment of `image`, whose file has this number, is called by it.
+fn rename(image: Image, number: u64) -> Option<()> {
+    let folder = File::open(process::FOLDER, OFlags::PATH).ok()?;
+    let (old, new) = (image.name(), Image { before: number, ..image }.name());
+    renameat_with(&folder, old.as_c_str(), &folder, new.as_c_str(), RenameFlags::NOREPLACE).ok()
 }
 
 fn keep(image: Image, session: u32) -> Option<()> {
@@ -38,9 +60,7 @@ fn keep(image: Image, session: u32) -> Option<()> {
         pwrite(&file, &Linux::now().to_le_bytes(), moment as u64).ok()?;
         pwrite(&file, &1u32.to_le_bytes(), ended as u64).ok()?;
     }
-    let folder = File::open(process::FOLDER, OFlags::PATH).ok()?;
-    let (old, new) = (image.name(), Image { before: attributes.st_ino, ..image }.name());
-    renameat_with(&folder, old.as_c_str(), &folder, new.as_c_str(), RenameFlags::NOREPLACE).ok()
+    rename(image, attributes.st_ino)
 }
 
 fn word(file: impl AsFd, at: usize) -> Option<u32> {

@@ -195,7 +195,7 @@ pub struct Tally {
     pub waits: [AtomicU64; BUCKETS],
     /// Hold times, likewise.
     pub holds: [AtomicU64; BUCKETS],
-    /// The lock for which most was waited.
+    /// The locks for which most was waited.
     pub hottest: crate::hottest::Hottest,
 }
 

@@ -135,7 +135,7 @@ mod within;
 pub mod writer;
 
 pub use callers::Caller;
-pub use classes::Class;
+pub use classes::{Class, MANY as MANY_LOCKS};
 pub use fallbacks::{CHOSEN, Fallback};
 pub use frames::Call;
 pub use holds::{acquired_plainly, released_plainly};

@@ -8,23 +8,28 @@ use lockyard::platform::linux::threads;
 use crate::untold::Refused;
 use crate::{told, writer};
 
-/// What is in the file of a program that tells of its locks by itself, and then a 1.
+/// What is in the file of a program that tells of its locks by itself, and then [`END`].
 const TELLS: &str = "lockyard: this program tells of its locks by itself";
 
 /// What a program that tells of its locks by itself has in its file. One that looks for it has not.
-pub const TELLS_BYTES: [u8; TELLS.len() + 1] = marked(TELLS);
+pub const TELLS_BYTES: [u8; TELLS.len() + END.len()] = marked(TELLS);
 
 const fn marked<const N: usize>(text: &str) -> [u8; N] {
-    let mut bytes = [1; N];
-    bytes.split_at_mut(N - 1).0.copy_from_slice(text.as_bytes());
+    let mut bytes = [0; N];
+    let (begin, end) = bytes.split_at_mut(N - END.len());
+    begin.copy_from_slice(text.as_bytes());
+    end.copy_from_slice(&END);
     bytes
 }
 
-/// What is in liblockyard's file, and then a 1.
+/// What a program that looks for such a text has not behind it: there lies some other text.
+const END: [u8; 8] = [1, 0xfe, 3, 0xfc, 5, 0xfa, 7, 0xf8];
+
+/// What is in liblockyard's file, and then [`END`].
 const OF_C: &str = "lockyard: liblockyard is in this file";
 
 /// What liblockyard has in its file, and a program with which it is linked statically.
-pub const OF_C_BYTES: [u8; OF_C.len() + 1] = marked(OF_C);
+pub const OF_C_BYTES: [u8; OF_C.len() + END.len()] = marked(OF_C);
 
 /// Whether [`TELLS_BYTES`] is at the beginning of `bytes`.
 pub fn tells(bytes: &[u8]) -> bool {
@@ -37,7 +42,7 @@ pub fn is_of_c(bytes: &[u8]) -> bool {
 }
 
 fn begins(bytes: &[u8], text: &str) -> bool {
-    bytes.strip_prefix(text.as_bytes()).is_some_and(|rest| rest.first() == Some(&1))
+    bytes.strip_prefix(text.as_bytes()).is_some_and(|rest| rest.starts_with(&END))
 }
 
 /// Opens the segment, and registers what the child of a fork and the end of the process need;

@@ -244,9 +244,9 @@ mod tests {
         let unknown = Object::condition(0x20 as *const u8, 0);
         assert_eq!(unknown.class(), Sort::Condition.others());
         assert_eq!(Object::condition(0x20 as *const u8, 0x1000).class(), second);
-        let locks = crate::classes::joined(first);
+        let locks = crate::classes::joined(first).unwrap();
         Object::spinlock(0x30 as *const u8, 0x1000).class();
-        assert_eq!(crate::classes::joined(first), locks + 2);
+        assert_eq!(crate::classes::joined(first), Some(locks + 2));
     }
 
     /// POSIX lets a condition variable be destroyed while those that were signalled wait for the

@@ -154,8 +154,12 @@ pub(crate) fn each_name(mut visit: impl FnMut(u32)) -> Result<(), Errno> {
 }
 
 /// Calls `visit` for every name of a segment.
-pub(crate) fn each_image(mut visit: impl FnMut(Image)) -> Result<(), Errno> {
-    let folder = File::open(FOLDER, OFlags::RDONLY | OFlags::DIRECTORY)?;
+pub(crate) fn each_image(visit: impl FnMut(Image)) -> Result<(), Errno> {
+    each_image_in(FOLDER, visit)
+}
+
+fn each_image_in(folder: &CStr, mut visit: impl FnMut(Image)) -> Result<(), Errno> {
+    let folder = File::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
     let mut entries = RawDir::new(folder, &mut buffer);
     while let Some(entry) = entries.next() {
@@ -217,12 +221,13 @@ const ITS_ROOT: &str = "root";
 /// another namespace has another process id there, and another `/dev/shm`.
 pub(crate) fn open_for_reader(image: Image, flags: OFlags) -> Result<(File, u32), Errno> {
     let process = image.process;
+    let namespace = |whose: fmt::Arguments<'_>, kind: &str| {
+        stat(Name::new(format_args!("/proc/{whose}/ns/{kind}")).as_c_str()).map(|found| found.st_ino)
+    };
+    let of_processes = namespace(format_args!("{process}"), "pid").unwrap_or(0);
     let apart = ["mnt", "pid"].into_iter().any(|kind| {
-        let namespace = |whose: fmt::Arguments<'_>| {
-            let path = Name::new(format_args!("/proc/{whose}/ns/{kind}"));
-            stat(path.as_c_str()).map(|found| found.st_ino)
-        };
-        matches!((namespace(format_args!("{process}")), namespace(format_args!("self"))), (Ok(its), Ok(own)) if its != own)
+        let [its, own] = [namespace(format_args!("{process}"), kind), namespace(format_args!("self"), kind)];
+        matches!((its, own), (Ok(its), Ok(own)) if its != own)
     });
     if !apart {
         return open_image(image, flags).map(|file| (file, process));
@@ -230,7 +235,19 @@ pub(crate) fn open_for_reader(image: Image, flags: OFlags) -> Result<(File, u32)
     let inner =
         status(process, "NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(process);
     let folder = Name::new(format_args!("/proc/{process}/{ITS_ROOT}/dev/shm"));
-    let its = open_in(folder.as_c_str(), &Image { process: inner, ..image }.name(), flags).map(|file| (file, inner));
+    let is_its = |file: &File| identity(file).is_some_and(|found| [0, of_processes].contains(&found.namespace));
+    let open = |image: Image| open_in(folder.as_c_str(), &image.name(), flags);
+    let its = open(Image { process: inner, ..image }).and_then(|file| {
+        // Another namespace has a process of this number, too, which has the name now.
+        let mut found = is_its(&file).then_some(file);
+        let mut look = |other: Image| {
+            if found.is_none() && other.process == inner {
+                found = open(other).ok().filter(is_its);
+            }
+        };
+        each_image_in(folder.as_c_str(), &mut look)?;
+        found.map(|file| (file, inner)).ok_or(Errno::NOENT)
+    });
     // It may have got its own file system since.
     its.or_else(|error| open_image(image, flags).map(|file| (file, process)).map_err(|_| error))
 }
@@ -271,6 +288,15 @@ pub(crate) fn give(process: u32, made: FileId, user: u32) -> Result<(), Errno> {
         return Err(Errno::PERM);
     }
     chownat(&file, c"", Some(Uid::from_raw(user)), None, AtFlags::EMPTY_PATH)
+}
+
+/// Removes the name of the segment of `process` that is `made`, whichever it has.
+pub(crate) fn remove_made(process: u32, made: FileId) {
+    let names = [Image::of(process), Image { process, before: made[1] }];
+    let is_it = |image: &Image| open_image(*image, OFlags::PATH).and_then(file_id) == Ok(made);
+    if let Some(image) = names.into_iter().find(is_it) {
+        remove(&image.name());
+    }
 }
 
 pub(crate) fn remove(name: &Name) {

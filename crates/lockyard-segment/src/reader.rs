@@ -89,7 +89,10 @@ impl Reader {
     pub fn is_before_exec(&self) -> bool {
         let own = self.maker();
         let is_another = |now: Program| own.is_in(&now) && !own.is(&now);
-        self.image.before != 0 || self.now().is_some_and(is_another)
+        let is_elsewhere = || process::is_elsewhere(self.shared().header.namespace.load(Relaxed));
+        // One of another namespace may have had to make way, and goes on.
+        let has_ended = || self.shared().header.ended.load(Acquire) != 0;
+        self.image.before != 0 && (!is_elsewhere() || has_ended()) || self.now().is_some_and(is_another)
     }
 
     /// What its process runs now. `None`: nothing, or not to be known: its number is one of another

@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::histogram::{self, BUCKETS};
-use crate::hottest;
+use crate::hottest::{self, Leading};
 use crate::layout::Tally;
 
 mod caller;
@@ -195,9 +195,10 @@ pub struct Counts {
     pub waits: Vec<u64>,
     /// Hold times, likewise.
     pub holds: Vec<u64>,
-    /// The address of the lock for which threads waited longest, and how long at least, ns. As long
-    /// as all others together, if that is more than half of the waiting time.
-    pub hottest: (u64, u64),
+    /// The locks for which threads waited longest, and how long at least, ns.
+    pub hottest: Leading,
+    /// The most locks that a process has.
+    pub most_locks: u64,
 }
 
 impl Default for Counts {
@@ -216,7 +217,8 @@ impl Default for Counts {
             hold_max: 0,
             waits: vec![0; BUCKETS],
             holds: vec![0; BUCKETS],
-            hottest: (0, 0),
+            hottest: Leading::default(),
+            most_locks: 0,
         }
     }
 }
@@ -244,6 +246,7 @@ impl Counts {
         counts.waits = read(&tally.waits);
         counts.holds = read(&tally.holds);
         counts.hottest = tally.hottest.read();
+        counts.most_locks = counts.locks;
         counts
     }
 
@@ -260,7 +263,7 @@ impl Counts {
         for (now, then) in [(&mut later.waits, &before.waits), (&mut later.holds, &before.holds)] {
             now.iter_mut().zip(then).for_each(|(now, then)| *now = now.saturating_sub(*then));
         }
-        later.hottest = hottest::since(self.hottest, earlier.hottest);
+        later.hottest = hottest::since(&self.hottest, &earlier.hottest);
         later.wait_max = longest(&later.waits, self.wait_max);
         later.hold_max = longest(&later.holds, self.hold_max);
         later
@@ -270,6 +273,7 @@ impl Counts {
         let mut other = other.clone();
         let (wait_max, hold_max) = (self.wait_max.max(other.wait_max), self.hold_max.max(other.hold_max));
         self.locks = self.locks.wrapping_add(other.locks);
+        self.most_locks = self.most_locks.max(other.most_locks);
         self.acquired = self.acquired.wrapping_add(other.acquired);
         for (sum, more) in self.fields().into_iter().zip(other.fields()) {
             *sum = sum.wrapping_add(*more);
@@ -278,7 +282,7 @@ impl Counts {
             sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
         }
         (self.wait_max, self.hold_max) = (wait_max, hold_max);
-        self.hottest = hottest::both(self.hottest, other.hottest);
+        self.hottest = hottest::both(&self.hottest, &other.hottest);
     }
 
     /// The share of acquisitions that waited.
@@ -286,11 +290,18 @@ impl Counts {
         self.contended as f64 / self.acquired.saturating_add(self.gave_up).max(1) as f64
     }
 
-    /// The address of the lock with more than half of the waiting time, and its share at least.
-    pub fn hottest(&self) -> Option<(u64, f64)> {
-        let (lock, ns) = self.hottest;
-        let share = ns as f64 / self.wait_ns.max(1) as f64;
-        (lock != 0 && share > 0.5).then_some((lock, share.min(1.0)))
+    /// The few locks of many that have most of the waiting time, and their share of it at least: the
+    /// one waited for longest first.
+    pub fn hot(&self) -> Option<(&[(u64, u64)], f64)> {
+        let share = |count: usize| {
+            let ns: u64 = self.hottest[..count].iter().map(|(_, ns)| *ns).sum();
+            (ns as f64 / self.wait_ns.max(1) as f64).min(1.0)
+        };
+        // As many as would have half of it, if all were alike, are none that are hotter.
+        let enough = |count: usize| 0.5 + 0.5 * count as f64 / self.most_locks.max(1) as f64;
+        let known = |count: &usize| self.hottest[count - 1].1 > 0 && 2 * *count as u64 <= self.most_locks;
+        let few = (1..hottest::LEAD).take_while(known).find(|count| share(*count) >= enough(*count))?;
+        (self.most_locks > 1).then(|| (&self.hottest[..few], share(few)))
     }
 
     /// The wait that `share` of the waits do not exceed.

@@ -109,6 +109,17 @@ pub(crate) fn known(address: usize) -> Option<Site> {
     (path.first() == Some(&b'/')).then(|| Site::new(path, address - bias))
 }
 
+/// What tells the file in which the code at `address` is from others that were loaded there before,
+/// or will be. 0: not known.
+pub(crate) fn stamp(address: usize) -> u64 {
+    let Some(found) = found(address).filter(|found| !found.object.is_null()) else { return 0 };
+    // SAFETY: as in `known`.
+    let name = unsafe { CStr::from_ptr((*found.object).name) }.to_bytes();
+    let mix = |sum: u64, part: u64| (sum ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    name.chunks(8).map(word).fold(found.begin as u64, mix) | 1
+}
+
 /// Where the index of the tables for exceptions begins (`.eh_frame_hdr`) of the file in which the
 /// code at `address` is.
 #[cfg(target_arch = "x86_64")]

@@ -91,8 +91,9 @@ pub fn moves(lock: usize, noted: Class, is: Caller) {
 /// A lock has got `class`, and keeps it.
 #[cold]
 pub fn joined(class: Class) {
-    classes::joined(class);
-    writer::tell_locks(class);
+    if classes::joined(class).is_some() {
+        writer::tell_locks(class);
+    }
 }
 
 /// The calling thread's record is about to be another's: what it does from here on counts nowhere.
@@ -237,7 +238,7 @@ pub(crate) fn settle(page: &ThreadPage) {
     tally.wait_ns.fetch_add(ns, Relaxed);
     greatest(&tally.wait_max, ns);
     tally.waits[bucket(ns)].fetch_add(1, Relaxed);
-    tally.hottest.vote(page.waiting_lock.load(Relaxed), ns);
+    tally.hottest.count(page.waiting_lock.load(Relaxed), ns);
     for (counter, word) in [(&tally.parks, &page.waited_parks), (&tally.handoffs, &page.waited_handoffs)] {
         let amount = word.load(Relaxed);
         if amount != 0 {

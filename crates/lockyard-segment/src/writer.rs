@@ -236,7 +236,9 @@ pub fn close() {
     let own = shared().map_or(0, |shared| shared.header.namespace.load(Relaxed));
     let is_wanted = || session != 0 && (namespace != 0 && namespace != own || process::alive(session));
     if !process::is_shut_in() && !is_wanted() {
-        process::remove(&process::file_name(me));
+        let made = [FILE[0].load(Relaxed), FILE[1].load(Relaxed)];
+        // One with the same number in another namespace may have the name by now.
+        process::remove_made(me, made);
     }
 }
 

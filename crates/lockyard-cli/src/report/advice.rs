@@ -9,11 +9,12 @@
 //! | holds that others waited for last [`SLOW`] on average, not the usual ones | the work outside |
 //! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
 //! | most of the waiting is that of readers | write less often, or publish a copy |
-//! | [one of its locks](uneven) has most of the waiting | spread over its locks what they protect |
+//! | a [few of its locks](uneven) have most of the waiting | spread over its locks what they protect |
 //! | [one section, or those of all its locks, limits the program](limit) | split what it protects |
 //! | a [`SHORT`] section, and busy threads are more than twice the CPUs | fewer threads |
 //! | anything else | take it less often, do less inside, or split what it protects |
 
+use lockyard_segment::MANY_LOCKS as MANY;
 use lockyard_segment::Sample;
 use lockyard_segment::histogram;
 use lockyard_segment::layout::OUTER;
@@ -290,15 +291,27 @@ fn rare(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<Str
     Some(format!("Most of that was waited behind {what}{usual}: look at what {thread} did {place} for so long{cpu}."))
 }
 
-/// Where threads wait for one lock of many.
+/// Where threads wait for a few locks of many.
 fn uneven(counts: &Counts) -> Option<String> {
-    let (lock, share) = counts.hottest().filter(|_| counts.locks > 1)?;
-    Some(format!(
-        "Of its {}, the one at 0x{lock:x} has at least {} of the waiting: \
-         spread what they protect more evenly, or split what that one does.",
-        numbers::count(counts.locks as usize, "lock"),
-        percent(share),
-    ))
+    let (hot, share) = counts.hot()?;
+    let (locks, share) = (many(counts.most_locks), percent(share));
+    let lock = hot[0].0;
+    Some(match hot.len() {
+        1 => format!(
+            "Of its {locks}, the one at 0x{lock:x} has at least {share} of the waiting: \
+             spread what they protect more evenly, or split what that one does.",
+        ),
+        few => format!(
+            "Of its {locks}, {few} have at least {share} of the waiting, most of it the one at 0x{lock:x}: \
+             spread what they protect more evenly, or split what those do.",
+        ),
+    })
+}
+
+/// So many locks: of very many, not all were counted.
+fn many(locks: u64) -> String {
+    let beyond = if locks >= MANY { " or more" } else { "" };
+    format!("{}{beyond}", numbers::count(locks as usize, "lock"))
 }
 
 /// Where one section limits the program: that of the only lock of a class, or those of all of its
@@ -315,7 +328,7 @@ fn limit(holds: &Holds<'_>, lost: f64, locks: u64) -> Option<String> {
             format!(
                 "Its {} are held {share} of the time on average, each time {section} {mean}, \
                  and threads queue for them. Split further what they protect, or do less inside.",
-                numbers::count(locks as usize, "lock"),
+                many(locks),
             )
         }),
         _ => (busy >= BUSY || lost >= QUEUED).then(|| {

@@ -56,14 +56,23 @@ struct ClassLine {
     waiting_now: u32,
     waiting_longest_ns: u64,
     waiting_for_thread: u32,
-    /// The address of the lock that has more than half of the waiting, and its share at least; 0:
-    /// there is none.
-    hottest_lock: u64,
-    hottest_share: f64,
+    /// Those with most of the waiting, where the class has several.
+    hottest: Vec<HotLock>,
     failed_tries: u64,
     wait_ns: Times,
     hold_ns: Times,
     callers: Vec<CallerLine>,
+}
+
+#[derive(Debug, Serialize)]
+struct HotLock {
+    address: u64,
+    /// At least.
+    wait_ns: u64,
+}
+
+fn hot_lock(&(address, wait_ns): &(u64, u64)) -> HotLock {
+    HotLock { address, wait_ns }
 }
 
 #[derive(Debug, Serialize)]
@@ -149,8 +158,7 @@ fn class_line(facts: &Facts<'_>, class: &ClassSample) -> ClassLine {
         waiting_now: class.waiting.threads,
         waiting_longest_ns: class.waiting.longest_ns,
         waiting_for_thread: class.waiting.holder,
-        hottest_lock: counts.hottest().map_or(0, |(lock, _)| lock),
-        hottest_share: counts.hottest().map_or(0.0, |(_, share)| share),
+        hottest: counts.hottest.iter().filter(|(_, ns)| counts.most_locks > 1 && *ns > 0).map(hot_lock).collect(),
         wait_ns: times(&counts.waits, counts.wait_ns, counts.wait_max, &Counts::wait),
         hold_ns: times(&counts.holds, counts.hold_ns, counts.hold_max, &Counts::hold),
         callers: class.callers.iter().map(|caller| caller_line(facts.symbols, caller)).collect(),

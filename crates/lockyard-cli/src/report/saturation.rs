@@ -57,9 +57,11 @@ pub(crate) fn told(facts: &Facts<'_>, machines: &[Arc<Machine>]) -> String {
 /// The locks that the fewest threads keep busy, with these threads.
 fn line(facts: &Facts<'_>, transfer_ns: &dyn Fn(f64) -> f64) -> Option<String> {
     let cpu = facts.busy_seconds()? * 1e9;
-    let alone = facts.sample.classes.iter().filter(|class| {
-        class.counts.locks == 1 && class.counts.acquired >= FEW && !is_shared(class)
-    });
+    let alone = facts
+        .sample
+        .classes
+        .iter()
+        .filter(|class| class.counts.locks == 1 && class.counts.acquired >= FEW && !is_shared(class));
     let mut found: Vec<(f64, String)> = alone
         .filter_map(|class| {
             let hold = advice::average_hold(facts, class)?;

@@ -1,7 +1,10 @@
 //! Locks of children of fork, and of the program that a process was before exec; a holder that is
 //! gone with its program.
 
-use super::{place_in, preloaded, told_of};
+use std::path::Path;
+use std::process::Command;
+
+use super::{place_in, preloaded, stat, told_of};
 
 fn at(function: &str, mark: &str) -> String {
     place_in("processes", function, mark)
@@ -89,4 +92,26 @@ fn a_deadlock_before_exec_of_a_program_that_tells_nothing_is_over() {
 #[test]
 fn a_thread_that_holds_a_lock_to_the_end_is_named() {
     told("stuck", &["\"stuck\" held it since ".to_owned(), "1 thread waited to the end".to_owned()]);
+}
+
+/// Two namespaces of processes that share `/dev/shm`: both programs are process 1 there. The second
+/// removed the statistics of the first: locks were not this program's problem.
+#[test]
+fn a_process_of_another_namespace_with_the_same_number_is_counted() {
+    let apart = |program: &str| format!("unshare --fork --pid {program}");
+    let possible = Command::new("sh").args(["-c", &apart("true")]).output().is_ok_and(|run| run.status.success());
+    if !possible {
+        return eprintln!("skipped: no namespace may be made here");
+    }
+    let planted = preloaded::program("planted", "");
+    let [hold, quiet] = ["hold", "quiet"].map(|what| apart(&format!("{} {what}", planted.display())));
+    let both = format!("{hold} & {quiet} > /dev/null; wait");
+    let output = stat(&[], Path::new("/bin/sh"), "-c").arg(&both).output().expect("the binary runs");
+    let report = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(output.status.success(), "{report}");
+    let sentence = report.lines().next().unwrap_or_default();
+    for part in ["Locks cost this program ", &super::place("flusher", "flusher")] {
+        assert!(sentence.contains(part), "{part}: {report}");
+    }
+    assert!(report.contains("mutex of alone"), "and what the other one took: {report}");
 }

@@ -174,7 +174,7 @@ fn no_section_that_lasts_is_called_short_and_idle_cpus_are_not_shared() {
 
 #[test]
 fn many_locks_are_not_said_to_be_one_that_limits_the_program() {
-    let holds = |busy| Holds { callers: Vec::new(), few: false, count: 100, average: 52_600.0, busy };
+    let holds = |busy| Holds { callers: Vec::new(), few: false, count: 100, average: 52_600.0, busy: Some(busy) };
     let one = limit(&holds(0.9), 0.0, 1).unwrap();
     assert!(one.starts_with("It is held 90.0 % of the time, 52.6 µs on average, and threads queue for it"), "{one}");
     assert_eq!(limit(&holds(0.9), 0.0, 0), Some(one), "not known");
@@ -185,4 +185,23 @@ fn many_locks_are_not_said_to_be_one_that_limits_the_program() {
     assert!(twelve.starts_with("Its 12 locks are held 75.0 % of the time on average, each time 52.6 µs"), "{twelve}");
     assert!(!twelve.contains("no faster"), "{twelve}");
     assert_eq!(limit(&Holds { count: 0, ..holds(9.0) }, 0.5, 1), None);
+}
+
+/// They were to be split further, with all others.
+#[test]
+fn a_few_locks_of_many_that_are_hot_are_told_apart_from_all_of_them() {
+    let counts = |most_locks, hottest| Counts { wait_ns: 1_000, most_locks, hottest, ..Counts::default() };
+    let said = |most_locks, hottest| uneven(&counts(most_locks, hottest));
+    let one = said(64, [(0xab40, 800), (0xab80, 10), (0, 0), (0, 0)]).unwrap();
+    assert!(one.starts_with("Of its 64 locks, the one at 0xab40 has at least 80.0 % of the waiting: "), "{one}");
+    let three = said(64, [(0xab40, 300), (0xab80, 290), (0xabc0, 280), (0, 0)]).unwrap();
+    assert!(
+        three.starts_with("Of its 64 locks, 2 have at least 59.0 % of the waiting, most of it the one at 0xab40"),
+        "{three}"
+    );
+    for (locks, times) in [(1, [1_000, 0, 0, 0]), (2, [500, 500, 0, 0]), (3, [340, 330, 330, 0]), (64, [20, 10, 10, 5])]
+    {
+        assert_eq!(said(locks, times.map(|ns| (0xab00 + ns, ns))), None, "{times:?} of {locks}");
+    }
+    assert!(said(1 << 16, [(0xab40, 900), (0, 0), (0, 0), (0, 0)]).unwrap().contains("Of its 65,536 locks or more, "));
 }
