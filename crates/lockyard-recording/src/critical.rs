@@ -11,7 +11,8 @@
 //! | where no recorded thread did that in time | where the wait began | unexplained |
 //!
 //! Where a window begins, the path goes on in the window before it of the same thread, if that ends
-//! there; else it is cut, and begins anew with the last of these before.
+//! there; else it is cut, and begins anew with the last of these before that moment. Time without a
+//! CPU counts where the thread was then: in a section, or asleep outside of all.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +24,10 @@ use crate::walk;
 pub struct CriticalPath {
     /// How long it is, ns.
     pub length_ns: u64,
-    /// Of that outside of all sections, ns.
+    /// Of that outside of all sections, ns, and not asleep.
     pub outside_ns: u64,
+    /// Asleep outside of all sections, ns: barriers and joins too.
+    pub asleep_ns: u64,
     /// By class, the one with the longest times first.
     pub classes: Vec<OnPath>,
     /// In waits that no recorded thread has ended, ns.
@@ -124,17 +127,10 @@ impl<'a> Follower<'a> {
     }
 
     fn follow(mut self) -> CriticalPath {
-        let last = |(number, window): (usize, &Window)| {
-            let event = window.events.iter().rposition(gives)?;
-            Some(Place { window: number, event: event + 1, at: window.events[event].at })
-        };
-        let mut ends: Vec<Place> = self.recording.windows.iter().enumerate().filter_map(last).collect();
-        ends.sort_by_key(|end| (end.at, end.window));
-        let mut until = u64::MAX;
-        while let Some(end) = ends.pop() {
-            if end.at <= until {
-                until = self.stretch(end);
-            }
+        let mut end = self.last_before(None);
+        while let Some(place) = end {
+            let cut = self.stretch(place);
+            end = self.last_before(Some(cut));
         }
         let on_path = |(class, [held_ns, handed_ns]): (usize, [u64; 2])| OnPath { class, held_ns, handed_ns };
         self.path.classes = self.classes.into_iter().map(on_path).collect();
@@ -142,6 +138,19 @@ impl<'a> Follower<'a> {
         self.path.threads = self.threads.into_iter().collect();
         self.path.threads.sort_by_key(|(thread, ns)| (u64::MAX - ns, *thread));
         self.path
+    }
+
+    /// Behind the last release or signal, before a moment if there is one.
+    fn last_before(&self, moment: Option<u64>) -> Option<Place> {
+        let of = |(number, window): (usize, &Window)| {
+            let before = |event: &Event| moment.is_none_or(|moment| event.at < moment);
+            let known = &window.events[..window.events.partition_point(before)];
+            let event = known.iter().rposition(gives)?;
+            Some(Place { window: number, event: event + 1, at: known[event].at })
+        };
+        let all = self.recording.windows.iter().enumerate();
+        let begun = all.filter(|(_, window)| moment.is_none_or(|moment| window.begin < moment));
+        begun.filter_map(of).max_by_key(|place| (place.at, place.window))
     }
 
     /// Follows the path from `place` to where it is cut: that moment.
@@ -191,10 +200,16 @@ impl<'a> Follower<'a> {
     fn pass(&mut self, place: &mut Place, to: u64) {
         let ns = place.at.saturating_sub(to);
         place.at -= ns;
-        add(self.threads.entry(self.recording.windows[place.window].thread).or_default(), ns);
+        let window = &self.recording.windows[place.window];
+        add(self.threads.entry(window.thread).or_default(), ns);
         match self.inner[place.window][place.event] {
             NONE => {
-                add(&mut self.path.outside_ns, ns);
+                let asleep = match window.events.get(place.event).map(|next| next.what) {
+                    Some(What::Off(off)) => off.min(ns),
+                    _ => 0,
+                };
+                add(&mut self.path.asleep_ns, asleep);
+                add(&mut self.path.outside_ns, ns - asleep);
                 add(&mut self.path.length_ns, ns);
             }
             lock => self.of_class(lock, HELD, ns),
@@ -300,6 +315,18 @@ mod tests {
         );
         assert_eq!(path.length_ns, 160 + 20);
         assert_eq!(class(&path, 0).0, 50 + 40 + 10);
+    }
+
+    /// A thread that came late was all of the path.
+    #[test]
+    fn a_path_that_is_cut_goes_on_in_windows_that_end_later() {
+        let path = path(
+            "window 1 0\n100 1 request 0 write\n400 1 release 0\n2000 1 signal 2\n\
+             window 2 900\n1900 2 off 600\n1950 2 request 1 write\n2100 2 release 1\n",
+        );
+        // From 2100 back to 900, where thread 2 began; then from the release at 400.
+        assert_eq!((path.length_ns, path.asleep_ns, path.outside_ns), (1_200 + 400, 600, 450 + 100));
+        assert_eq!((class(&path, 0), class(&path, 1), path.changes), ((300, 0), (150, 0), 0));
     }
 
     #[test]

@@ -176,6 +176,9 @@ pub struct Take {
     pub sleeps: f64,
     /// The number of the take, of the same role, in whose section it happens.
     pub within: Option<usize>,
+    /// Percentage of the role's CPU time that comes before its acquisitions; of one that is in no
+    /// other's section. `None` of all of these: as much before, between and behind each.
+    pub before: Option<f64>,
 }
 
 impl Take {
@@ -204,6 +207,8 @@ pub struct Role {
     pub puts: Vec<Put>,
     /// Percentage of its CPU time, outside of its locks, that comes before that.
     pub early: f64,
+    /// Whether its operations are those that rates are of.
+    pub counted: bool,
 }
 
 impl Role {
@@ -309,6 +314,7 @@ mod tests {
             takes: Vec::new(),
             puts: Vec::new(),
             early: 100.0,
+            counted: true,
         };
         Model { locks: Vec::new(), queues: Vec::new(), roles: shares.iter().map(role).collect() }
     }

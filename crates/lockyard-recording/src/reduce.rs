@@ -30,11 +30,13 @@ use crate::recording::{Recording, Sort};
 use crate::time::Times;
 use crate::walk::{self, Failed, Section, Told};
 use apart::Classes;
-use numbers::{rounded, share, spread};
+use circles::circles;
+use numbers::{around, rounded, share, spread};
 use queues::Queues;
 use taken::Taken;
 
 mod apart;
+mod circles;
 mod numbers;
 mod phase;
 mod queues;
@@ -66,8 +68,10 @@ struct Sums {
     /// When they worked.
     span: (u64, u64),
     takes: BTreeMap<Key, Taken>,
-    /// CPU times of the stretches outside of all sections.
+    /// CPU times of the stretches outside of all sections, in their order.
     gaps: Vec<u64>,
+    /// That of the last one.
+    last_gap: u64,
     away: u64,
 }
 
@@ -84,11 +88,15 @@ impl Told for Teller<'_> {
         let class = |lock: u32| self.classes.of[lock as usize];
         let taken = self.sums.takes.entry((section.outer.map(class), class(section.lock))).or_default();
         taken.note(section);
+        if section.outer.is_none() {
+            taken.gaps = taken.gaps.saturating_add(std::mem::take(&mut self.sums.last_gap));
+        }
         *self.locks[section.lock as usize].entry(self.thread).or_default() += 1;
     }
 
     fn gap(&mut self, cpu: u64, off: u64) {
         self.sums.gaps.push(cpu);
+        self.sums.last_gap = self.sums.last_gap.saturating_add(cpu);
         self.sums.away = self.sums.away.saturating_add(off);
     }
 
@@ -125,9 +133,16 @@ impl Recording {
             Some((name, count)) => {
                 // All that came of the class, where it was taken apart.
                 let is = |class: usize| classes.known[class].0 == name || classes.known[classes.from[class]].0 == name;
-                let named: Vec<usize> = (0..classes.known.len()).filter(|&class| is(class)).collect();
+                let is_lock = |class: usize| matches!(classes.known[class].1, Sort::Lock(_));
+                let all = 0..classes.known.len();
+                let named: Vec<usize> = all.filter(|&class| is(class) && is_lock(class)).collect();
                 let class = (!named.is_empty()).then_some(named);
-                Some((class.ok_or_else(|| Error::new(format!("no class '{name}' was recorded")))?, count))
+                let known = || classes.known.iter().filter(|(_, sort)| matches!(sort, Sort::Lock(_)));
+                let refuse = || {
+                    let known: Vec<&str> = known().map(|(name, _)| name.as_str()).collect();
+                    Error::new(format!("no lock class '{name}' was recorded; known are {}", known.join(", ")))
+                };
+                Some((class.ok_or_else(refuse)?, count))
             }
         };
         let queues = Queues::of(self, &classes);
@@ -175,7 +190,8 @@ impl Recording {
                  a lock (sections: {sections}); a model is of sections"
             )));
         }
-        let dropped = circles(&roles);
+        let nested = roles.iter().flat_map(|sums| &sums.takes);
+        let dropped = circles(nested.filter_map(|(&(outer, inner), taken)| Some(((outer?, inner), taken.count()))));
         let mut used = vec![false; classes.known.len()];
         let (mut named, mut crews) = (Vec::new(), Vec::new());
         for (number, mut sums) in roles.into_iter().enumerate() {
@@ -184,7 +200,10 @@ impl Recording {
             sums.unnest(&dropped);
             sums.takes.keys().for_each(|&(_, class)| used[class] = true);
             let operations = sums.operations(unit.as_ref());
-            named.push(sums.role(format!("role{}", number + 1), operations));
+            // Where it is said what an operation is, others do none.
+            let takes = |class: &usize| sums.takes.keys().any(|(_, taken)| taken == class);
+            let counted = unit.as_ref().is_none_or(|(classes, _)| classes.iter().any(takes));
+            named.push(Role { counted, ..sums.role(format!("role{}", number + 1), operations) });
             crews.push((sums.members, operations));
         }
         // Classes of the model are in the order of their names, as a file's are.
@@ -281,41 +300,6 @@ fn popularity(weights: &[f64]) -> Popularity {
     Popularity::Zipf((low * 100.0).round() / 100.0)
 }
 
-/// The pairs of classes, outer and inner, that would close a circle if they nested.
-fn circles(roles: &[Sums]) -> BTreeSet<(usize, usize)> {
-    let mut pairs: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-    for (&(outer, inner), taken) in roles.iter().flat_map(|sums| &sums.takes) {
-        if let Some(outer) = outer {
-            *pairs.entry((outer, inner)).or_default() += taken.count();
-        }
-    }
-    let mut order: Vec<((usize, usize), usize)> = pairs.into_iter().collect();
-    order.sort_by_key(|&(pair, count)| (usize::MAX - count, pair));
-    let (mut kept, mut dropped) = (BTreeSet::new(), BTreeSet::new());
-    for (pair, _) in order {
-        if reaches(&kept, pair.1, pair.0) {
-            dropped.insert(pair);
-        } else {
-            kept.insert(pair);
-        }
-    }
-    dropped
-}
-
-/// Whether `from` is `to`, or something that is nested in it is.
-fn reaches(kept: &BTreeSet<(usize, usize)>, from: usize, to: usize) -> bool {
-    let mut seen = BTreeSet::from([from]);
-    let mut open = vec![from];
-    while let Some(class) = open.pop() {
-        for &(_, inner) in kept.iter().filter(|(outer, _)| *outer == class) {
-            if seen.insert(inner) {
-                open.push(inner);
-            }
-        }
-    }
-    seen.contains(&to)
-}
-
 impl Sums {
     fn sections(&self) -> usize {
         self.takes.values().map(Taken::count).sum()
@@ -381,12 +365,36 @@ impl Sums {
         for class in outside {
             self.add(&mut takes, (None, class), None, operations);
         }
-        let outer = self.takes.iter().filter(|(key, _)| key.0.is_none()).map(|(_, taken)| taken.count());
-        let gaps = outer.sum::<usize>() as f64 / operations;
-        let cpu = spread(&self.gaps).scaled(gaps);
+        let outer = || self.takes.iter().filter(|(key, _)| key.0.is_none()).map(|(_, taken)| taken);
+        let gaps = outer().map(Taken::count).sum::<usize>() as f64 / operations;
+        let cpu = self.computes(gaps);
+        // Where an operation computes tells how threads that take locks in turns meet.
+        if outer().count() > 1 {
+            let all = outer().map(|taken| taken.gaps as f64).sum::<f64>().max(1.0);
+            for take in takes.iter_mut().filter(|take| take.within.is_none()) {
+                let taken = &self.takes[&(None, take.lock)];
+                // Reads and writes of a class may be takes of their own.
+                let part = take.count * operations / taken.calls().max(1.0);
+                take.before = Some(rounded(100.0 * taken.gaps as f64 / all * part));
+            }
+        }
         let cpu = if cpu.mean() < 1.0 { Times::one(1) } else { cpu };
         let wait = Times::one((self.away as f64 / operations).round() as u64);
-        Role { name, threads: self.threads as f64, cpu, wait, gets: Vec::new(), takes, puts: Vec::new(), early: 100.0 }
+        let (gets, puts) = (Vec::new(), Vec::new());
+        Role { name, threads: self.threads as f64, cpu, wait, gets, takes, puts, early: 100.0, counted: true }
+    }
+
+    /// What an operation with so many stretches outside of all sections computes in these: of as many
+    /// that follow each other the sum.
+    fn computes(&self, stretches: f64) -> Times {
+        let each = (stretches.round() as usize).max(1);
+        let sums =
+            self.gaps.chunks_exact(each).map(|chunk| chunk.iter().fold(0, |sum, &ns| u64::saturating_add(sum, ns)));
+        let sums: Vec<u64> = sums.collect();
+        let all = if sums.is_empty() { self.gaps.clone() } else { sums };
+        let mean = |values: &[u64]| values.iter().map(|&ns| ns as f64).sum::<f64>() / values.len().max(1) as f64;
+        let factor = stretches * mean(&self.gaps) / mean(&all).max(1.0);
+        around(&all).scaled(factor)
     }
 
     /// Adds a take, and behind it those that are nested in it. `around`: the number of the outer
@@ -415,6 +423,7 @@ impl Sums {
                 sleep,
                 sleeps,
                 within: around.map(|(outer, _)| outer),
+                before: None,
             });
             for &class in &nested {
                 self.add(takes, (Some(key.1), class), Some((number, sections)), operations);

@@ -8,7 +8,8 @@
 //! the lock's word, and those of the lines that a section writes to: [`Lock::middle_lines`].
 //! Units are those of a semaphore. The time of an operation is that on the CPU and in sections that
 //! sleep; where operations wait for work, that is a part of it.
-//! Readers share their hold and their lines; the lock's word they do not share. With several roles
+//! Readers share their hold and their lines; the lock's word they do not share. Between two writes
+//! there is one hold of readers, if there are as many: all of these are side by side. With several roles
 //! the parts of the time in which a thread of each occupies the lock add up by share of threads.
 //!
 //! **What it leaves out**: other locks, waking sleepers, the order of service. It is an estimate
@@ -65,8 +66,9 @@ fn threads(model: &Model, number: usize, lock: &Lock, transfer_ns: &dyn Fn(f64) 
                 // What is nested in the section belongs to it.
                 let nested = role.takes.iter().enumerate().filter(|(_, inner)| inner.within == Some(index));
                 let nested: f64 = nested.map(|(_, inner)| inner.count * inner.section_ns()).sum();
-                role.times(index)
-                    * (alone * ((take.section_ns() + nested) / f64::from(lock.units) + lines * transfer) + transfer)
+                let section = take.section_ns() + nested;
+                let beside = alone.min(1.0 - alone) * section;
+                role.times(index) * (alone * (section / f64::from(lock.units) + lines * transfer) + beside + transfer)
             });
             let wait = if waits { role.wait.mean() } else { 0.0 };
             role.threads / sum * ns.sum::<f64>() / (role.lasts_ns() + wait)
@@ -97,6 +99,19 @@ mod tests {
         let text = "[lock.A]\nlines = 0\nobjects = 4\n[[role]]\ncpu = \"1us\"\ntakes = [{ lock = \"A\", hold = \"50ns\", count = 2 }]";
         // 1,100 ns an operation; each of four locks is taken half a time, for 50 + 50.
         assert!((first(text, 50.0).unwrap() - 22.0).abs() < 0.1);
+    }
+
+    /// It was to saturate with as many threads as have nothing but writes.
+    #[test]
+    fn readers_have_the_lock_once_between_two_writes() {
+        let text = |reads| {
+            format!(
+                "[lock.A]\nkind = \"rwlock\"\nlines = 0\n[[role]]\ncpu = \"900ns\"\n\
+                 takes = [{{ lock = \"A\", hold = \"100ns\", reads = {reads} }}]"
+            )
+        };
+        let threads = |reads: f64| first(&text(reads), 0.0).map(|threads| threads.round());
+        assert_eq!([0.0, 50.0, 90.0].map(threads), [Some(10.0), Some(10.0), Some(50.0)]);
     }
 
     #[test]

@@ -320,6 +320,14 @@ pub(crate) fn may_be_long(length: u64) -> Result<(), Errno> {
     if limit.is_some_and(|limit| limit < length) { Err(Errno::FBIG) } else { Ok(()) }
 }
 
+/// Whether so much address space may be taken: of a small limit it would leave too little for the
+/// stacks of threads.
+pub(crate) fn has_room(length: usize) -> Result<(), Errno> {
+    const PART: u64 = 4;
+    let limit = getrlimit(Resource::As).current;
+    if limit.is_some_and(|limit| limit / PART < length as u64) { Err(Errno::NOMEM) } else { Ok(()) }
+}
+
 /// Whether a filter of system calls was there when the process began, as in a container.
 static WAS_FILTERED: AtomicBool = AtomicBool::new(true);
 

@@ -158,6 +158,7 @@ const ROUNDS: u32 = 200;
 fn make(me: u32) -> Result<(), Refused> {
     let file = |error: Errno| Refused::File(error.raw_os_error());
     let memory = |error: Errno| Refused::Memory(error.raw_os_error());
+    process::has_room(LENGTH).map_err(memory)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     let made = process::open(me, flags).or_else(|error| {
         // This very process's, of the program it was before exec; or that of another one, which had

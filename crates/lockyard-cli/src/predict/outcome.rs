@@ -197,6 +197,12 @@ impl Prediction {
                 "{program}: no operation ended in the simulated time on {machine}; give a longer --duration."
             );
         }
+        if !knee.settled {
+            return format!(
+                "{program}: too few operations ended in the simulated time on {machine} to tell a rate; \
+                 give a longer --duration."
+            );
+        }
         let threads = numbers::count(knee.threads, "thread");
         let mut said = if knee.threads == last.threads {
             format!("{program}: scales to all {threads} asked for on {machine}")

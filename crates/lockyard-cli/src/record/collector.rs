@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 
+use lockyard::platform::Platform;
+use lockyard::platform::linux::Linux;
 use lockyard_recording::model::Kind;
 use lockyard_recording::recording::{self, Class, Mode, Sort, What, Window, Writer};
 use lockyard_segment::Recorder;
@@ -21,6 +23,10 @@ const LONG: usize = 4_096;
 /// One of so many ends in any case.
 const LONGEST: usize = 65_536;
 
+/// A window that is so old ends as well, ns: what it has is in the file, should the recorder be
+/// killed.
+const OLD: u64 = 500_000_000;
+
 /// So many addresses of a process are known at once, whatever it tells: after them, a lock that is
 /// taken again is another one.
 const MOST_LOCKS: usize = 1 << 20;
@@ -37,6 +43,8 @@ pub(super) struct Collector<W: Write> {
     threads: BTreeSet<u32>,
     /// How many threads of each process waited for a lock when it paused last, and the longest.
     waiting: HashMap<u64, (usize, u64)>,
+    /// Whether something old was written, that is to be in the file.
+    is_to_flush: bool,
     failed: Option<io::Error>,
 }
 
@@ -84,6 +92,7 @@ impl<W: Write + Commit> Collector<W> {
             windows: 0,
             threads: BTreeSet::new(),
             waiting: HashMap::new(),
+            is_to_flush: false,
             failed: None,
         })
     }
@@ -107,6 +116,9 @@ impl<W: Write + Commit> Collector<W> {
             };
             self.failed = taken.err();
         });
+        if self.failed.is_none() {
+            self.failed = self.put_old(&mut process).err();
+        }
         process.names.look(recorder.process(), process.open.values().map(|open| open.window.thread));
         self.processes.insert(recorder.key(), process);
     }
@@ -213,6 +225,23 @@ impl<W: Write + Commit> Collector<W> {
         };
         process.locks.insert(address, (class, lock));
         Ok(lock)
+    }
+
+    /// Ends windows that are old, where their threads hold nothing and wait for nothing.
+    fn put_old(&mut self, process: &mut Process) -> io::Result<()> {
+        let now = Linux::now();
+        for open in process.open.values_mut() {
+            let Some(last) = open.window.events.last() else { continue };
+            let is_end = matches!(last.what, What::Release | What::Woken | What::Signal | What::Broadcast);
+            let is_old = now.saturating_sub(open.window.begin) > OLD;
+            if is_old && is_end && open.held.is_empty() && open.idle.is_none() {
+                let next = Window { thread: open.window.thread, begin: last.at, end: None, events: Vec::new() };
+                let whole = std::mem::replace(&mut open.window, next);
+                self.put(&whole)?;
+                self.is_to_flush = true;
+            }
+        }
+        if std::mem::take(&mut self.is_to_flush) { self.writer.flush() } else { Ok(()) }
     }
 
     fn put(&mut self, window: &Window) -> io::Result<()> {

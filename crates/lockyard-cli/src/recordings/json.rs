@@ -66,6 +66,7 @@ struct Quantiles {
 struct Path<'a> {
     length_ns: u64,
     outside_ns: u64,
+    asleep_ns: u64,
     unexplained_ns: u64,
     changes_of_thread: u64,
     classes: Vec<PathClass<'a>>,
@@ -148,6 +149,7 @@ pub(super) fn document(told: &Told<'_>) -> Result<String, Failure> {
         critical_path: Path {
             length_ns: path.length_ns,
             outside_ns: path.outside_ns,
+            asleep_ns: path.asleep_ns,
             unexplained_ns: path.unexplained_ns,
             changes_of_thread: path.changes,
             classes: path.classes.iter().map(on_path).collect(),

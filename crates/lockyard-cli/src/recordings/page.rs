@@ -46,7 +46,7 @@ pub(super) fn page(told: &Told<'_>) -> String {
         let _ = writeln!(out, "<p class=\"notice\">{threads} not recorded: this page is of the others.</p>");
     }
     let mut bars = vec![Divided { label: "all threads".to_owned(), parts: shares_of_time(recording, summary) }];
-    if path.changes > 0 {
+    if path.length_ns > 0 && summary.threads > 1 {
         let parts = shares_of_path(recording, summary, path);
         bars.push(Divided { label: "critical path".to_owned(), parts });
     }
@@ -125,6 +125,7 @@ fn shares_of_path(recording: &Recording, summary: &Summary, path: &CriticalPath)
     }
     parts.push(("waits for or holds other locks".to_owned(), others));
     parts.push(("waits for signals".to_owned(), signalled));
+    parts.push(("asleep for other reasons".to_owned(), share(path.asleep_ns)));
     parts.retain(|(_, share)| *share >= 0.000_5);
     parts
 }

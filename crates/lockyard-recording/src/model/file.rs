@@ -42,6 +42,12 @@ struct RoleFields {
     #[serde(default)]
     puts: Vec<PutFields>,
     early: Option<Percent>,
+    #[serde(default = "yes")]
+    counted: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -56,6 +62,7 @@ struct TakeFields {
     sleep: Times,
     sleeps: Option<Percent>,
     within: Option<Spanned<String>>,
+    before: Option<Spanned<Percent>>,
 }
 
 /// A whole number from LEAST to MOST.
@@ -201,7 +208,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Model, Error> {
 
 fn role(source: &Source<'_>, index: usize, fields: Spanned<RoleFields>, model: &Model) -> Result<Role, Error> {
     let span = fields.span();
-    let RoleFields { name, threads, cpu, wait, gets, takes, puts, early } = fields.into_inner();
+    let RoleFields { name, threads, cpu, wait, gets, takes, puts, early, counted } = fields.into_inner();
     for (what, count) in [("gets", gets.len()), ("takes", takes.len()), ("puts", puts.len())] {
         if count > MOST_PARTS {
             return Err(source.refuse(span, format_args!("{what}: at most {MOST_PARTS}, {count} given")));
@@ -211,11 +218,16 @@ fn role(source: &Source<'_>, index: usize, fields: Spanned<RoleFields>, model: &
     let name = name.unwrap_or_else(|| format!("role{}", index + 1));
     let gets = queues::gets(source, gets, &model.queues)?;
     let puts = queues::puts(source, puts, &model.queues)?;
-    let mut role =
-        Role { name, threads, cpu, wait, gets, takes: Vec::new(), puts, early: early.map_or(100.0, |early| early.0) };
+    let early = early.map_or(100.0, |early| early.0);
+    let mut role = Role { name, threads, cpu, wait, gets, takes: Vec::new(), puts, early, counted };
     for fields in takes {
         let take = take(source, fields.into_inner(), &model.locks, &role.takes)?;
         role.takes.push(take);
+    }
+    let before = role.takes.iter().filter_map(|take| take.before).sum::<f64>();
+    if before > 100.5 {
+        let why = format!("role {}: {before:.0} % of its CPU time comes before its locks", role.name);
+        return Err(source.refuse(span, why));
     }
     // An operation that takes no time would let a replay do nothing else for ever.
     if role.operation_ns() < 1.0 {
@@ -255,7 +267,13 @@ fn take(source: &Source<'_>, fields: TakeFields, locks: &[Lock], before: &[Take]
     let count = fields.count.map_or(1.0, |count| count.0);
     let tries = fields.tries.map_or(0.0, |tries| tries.0);
     let sleeps = fields.sleeps.map_or(100.0, |sleeps| sleeps.0);
-    Ok(Take { lock, hold: fields.hold, count, reads, tries, sleep: fields.sleep, sleeps, within })
+    let before = match &fields.before {
+        Some(before) if within.is_some() => {
+            return Err(source.refuse(before.span(), "before: this lock is taken within another one's section"));
+        }
+        before => before.as_ref().map(|before| before.get_ref().0),
+    };
+    Ok(Take { lock, hold: fields.hold, count, reads, tries, sleep: fields.sleep, sleeps, within, before })
 }
 
 /// A class that may be taken while one of its own is held.
@@ -326,6 +344,18 @@ wait = "1ms"
             ("", "app.toml:1: missing field `role`"),
             ("role = []", "app.toml:1: at least one"),
             ("[[role]]\n", "app.toml:1: missing field `cpu`"),
+            (
+                &format!(
+                    "{lock}{role}takes = [{{ lock = \"A\", hold = \"1ns\", before = 60 }}, {{ lock = \"B\", hold = \"1ns\", before = 50 }}]"
+                ),
+                "app.toml:3: role role1: 110 % of its CPU time comes before its locks",
+            ),
+            (
+                &format!(
+                    "{lock}{role}takes = [{{ lock = \"A\", hold = \"1ns\" }}, {{ lock = \"B\", hold = \"1ns\", within = \"A\", before = 5 }}]"
+                ),
+                "app.toml:5: before: this lock is taken within",
+            ),
             ("[[role]]\ncpu = 5\n", "app.toml:2: invalid type"),
             ("[[role]]\ncpu = \"5\"\n", "app.toml:2: '5' has no unit"),
             ("[[role]]\ncpu = \"0ns\"\n", "app.toml:1: role role1: an operation takes"),

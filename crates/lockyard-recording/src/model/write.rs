@@ -69,6 +69,9 @@ impl Model {
         if role.threads != 1.0 {
             writeln!(out, "threads = {}", role.threads)?;
         }
+        if !role.counted {
+            writeln!(out, "counted = false")?;
+        }
         writeln!(out, "cpu = {}", role.cpu)?;
         if !role.wait.is_zero() {
             writeln!(out, "wait = {}", role.wait)?;
@@ -119,6 +122,9 @@ impl Model {
             if take.sleeps != 100.0 {
                 write!(out, ", sleeps = {}", take.sleeps)?;
             }
+        }
+        if let Some(before) = take.before {
+            write!(out, ", before = {before}")?;
         }
         if let Some(outer) = take.within {
             write!(out, ", within = {}", quoted(&self.locks[role.takes[outer].lock].name))?;

@@ -102,6 +102,14 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&block)
     }
 
+    /// What was written so far is in the file, whatever becomes of the writer.
+    ///
+    /// # Errors
+    /// As `out`'s.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     /// Ends the file: so many windows were `dropped`.
     ///
     /// # Errors

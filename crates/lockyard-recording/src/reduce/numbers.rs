@@ -19,6 +19,16 @@ pub(super) fn rounded(value: f64) -> f64 {
     (value * digits).round() / digits
 }
 
+/// As [`spread`], where one value alone would stand for times from its half to one and a half: two
+/// that are as far apart as these are from each other.
+pub(super) fn around(values: &[u64]) -> Times {
+    let times = spread(values);
+    let [middle] = times.values() else { return times };
+    let square = |&value: &u64| (value as f64 - *middle as f64).powi(2);
+    let apart = (values.iter().map(square).sum::<f64>() / values.len().max(1) as f64).sqrt() as u64;
+    Times::drawn(vec![middle.saturating_sub(apart.min(*middle / 2)), middle + apart.min(*middle / 2)])
+}
+
 /// One value if all are alike, else the means of equal parts in the order of size.
 pub(super) fn spread(values: &[u64]) -> Times {
     if values.is_empty() {

@@ -24,6 +24,8 @@ pub(super) struct Taken {
     pub(super) gave_up: u64,
     /// Calls that tried, and went on until they had the lock.
     pub(super) retried: u64,
+    /// CPU time before those that are in no other section.
+    pub(super) gaps: u64,
 }
 
 /// Sections that are alike.
@@ -110,6 +112,7 @@ impl Taken {
         self.failed += other.failed;
         self.gave_up += other.gave_up;
         self.retried += other.retried;
+        self.gaps = self.gaps.saturating_add(other.gaps);
     }
 }
 

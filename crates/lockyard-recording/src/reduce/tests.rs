@@ -324,3 +324,43 @@ fn threads_that_wait_and_take_no_lock_are_no_threads_to_be_without() {
     let model = Recording::from_text("a", &text).unwrap().model(None).unwrap();
     assert_eq!((model.roles.len(), model.queues.len(), model.lock("A")), (2, 1, None), "{model}");
 }
+
+/// Two locks in turn, then 3 µs: half of the operations computed nothing, and the others 6 µs.
+#[test]
+fn what_an_operation_computes_is_what_lies_around_all_of_its_sections() {
+    let mut text = "lockyard recording 1\nclass mutex A\nclass mutex B\nlock 0\nlock 1\nwindow 1 0\n".to_owned();
+    for round in 0..100 {
+        let at = round * 9_000 + 3_000;
+        text += &format!("{at} 1 request 0 write\n{} 1 release 0\n", at + 3_000);
+        text += &format!("{} 1 request 1 write\n{} 1 release 1\n", at + 3_020, at + 5_980);
+    }
+    let recording = Recording::from_text("a", &text).unwrap();
+    let model = recording.model(None).unwrap();
+    let role = &model.roles[0];
+    assert!(role.cpu.values().iter().all(|ns| (3_000..=3_100).contains(ns)), "{model}");
+    let before: Vec<f64> = role.takes.iter().map(|take| take.before.unwrap().round()).collect();
+    assert_eq!(before, [99.0, 1.0], "{model}");
+    assert_eq!(Model::read("a", &model.to_string()).unwrap(), model);
+}
+
+/// Turns of threads that do no operation were added to the rate of those that do.
+#[test]
+fn operations_are_those_of_threads_that_take_the_class() {
+    let text = "lockyard recording 1\nclass mutex A\nclass mutex B\nclass semaphore S\nlock 0\nlock 1\nlock 2\n";
+    let thread = |thread: u32| {
+        let round =
+            |at: u32| format!("{at} {thread} request {0} write\n{1} {thread} release {0}\n", thread - 1, at + 5);
+        format!("window {thread} 0\n{}", (1..50).map(|turn| round(turn * 100)).collect::<String>())
+    };
+    let recording = Recording::from_text("a", &format!("{text}{}{}", thread(1), thread(2))).unwrap();
+    let counted = |operation| -> Vec<bool> {
+        let model = recording.model(operation).unwrap();
+        model.roles.iter().map(|role| role.counted).collect()
+    };
+    assert_eq!(counted(None), [true, true]);
+    assert_eq!(counted(Some(("B", 2.0))), [false, true]);
+    for none in ["C", "S"] {
+        let error = recording.model(Some((none, 1.0))).unwrap_err().to_string();
+        assert_eq!(error, format!("no lock class '{none}' was recorded; known are A, B"));
+    }
+}

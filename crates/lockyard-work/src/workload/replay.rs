@@ -1,7 +1,7 @@
 //! `replay`: a program's model played back. (`spec/record-predict.md` sections 4 and 6)
 //!
 //! A thread has a role. An operation computes for the role's CPU time, in equal parts before,
-//! between and behind the locks that it takes in order, or of that so much behind its signals as
+//! between and behind the locks that it takes in order, or where these say; or of that so much behind its signals as
 //! the role says; a nested lock is taken in the middle of the
 //! section around it. A section touches the lines of its object, so it stretches when they have
 //! moved: a write loads and stores each, a read loads each. The first line counts the writes, which
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lockyard::platform::{Ordering, Word};
 use lockyard_recording::Model;
-use lockyard_recording::model::{Lock, Popularity as Wanted, Role};
+use lockyard_recording::model::{Lock, Popularity as Wanted, Role, Take};
 use lockyard_recording::time::Times;
 
 use crate::driver;
@@ -138,7 +138,8 @@ pub(crate) fn run<M: Machine>(spec: &Spec, tested: Make, shared: bool) -> Result
 
 fn sum_up(run: &mut Run, replay: &Replay, done: &[Done]) {
     let window = run.window_ns as f64;
-    let operations: u64 = done.iter().map(|done| done.operations).sum();
+    let counted = done.iter().zip(&replay.model.roles).filter(|(_, role)| role.counted);
+    let operations: u64 = counted.map(|(done, _)| done.operations).sum();
     let took = |model: &Model| done.iter().zip(&model.roles).map(|(done, role)| done.took_ns(role)).sum::<f64>();
     run.say("ops_per_s", operations as f64 * 1e9 / window);
     run.say("computed", took(&replay.model) / window);
@@ -237,6 +238,8 @@ struct Player<'a, M: Machine> {
     nested: Vec<Vec<usize>>,
     /// The takes that are nested in none, and how often each happens in this operation.
     outer: Vec<(usize, u32)>,
+    /// Whether they say what is computed before them.
+    placed: bool,
     thread: usize,
     waits: bool,
     /// PAUSEs that the cell adds to each section, and to each operation.
@@ -277,6 +280,7 @@ impl<'a, M: Machine> Player<'a, M> {
             due: (Share::new(role.gets.len(), thread), Share::new(role.puts.len(), thread)),
             nested: (0..role.takes.len()).map(|take| of(Some(take)).collect()).collect(),
             outer: of(None).map(|take| (take, 0)).collect(),
+            placed: role.takes.iter().any(|take| take.before.is_some()),
             thread,
             waits: replay.waits,
             longer: (spec.cs, spec.think),
@@ -304,14 +308,17 @@ impl<'a, M: Machine> Player<'a, M> {
         let cpu = uneven(&role.cpu, &mut worker.prng);
         let early = if role.puts.is_empty() { cpu } else { (cpu as f64 * role.early / 100.0) as u64 };
         let part = early / u64::from(sections + 1);
+        let mut left = early;
         for index in 0..self.outer.len() {
             let (take, times) = self.outer[index];
+            let before = if self.placed { before(&role.takes[take], early) } else { part };
             for _ in 0..times {
-                M::work(part);
+                M::work(before.min(left));
+                left = left.saturating_sub(before);
                 self.section(worker, take);
             }
         }
-        M::work(part);
+        M::work(left);
         for (number, put) in role.puts.iter().enumerate() {
             self.queues.put(put, self.due.1.of(number, put.count));
         }
@@ -401,6 +408,11 @@ impl<'a, M: Machine> Player<'a, M> {
             }
         }
     }
+}
+
+/// What is computed before each section of a take, of `cpu`.
+fn before(take: &Take, cpu: u64) -> u64 {
+    (cpu as f64 * take.before.unwrap_or(0.0) / 100.0 / take.count.max(1e-9)) as u64
 }
 
 /// A stamp from inside a section, where it makes no section longer; else 0.
