@@ -99,7 +99,7 @@ fn circle(waits: &[StillWaits]) -> Vec<usize> {
     let places: BTreeMap<u32, usize> = waits.iter().enumerate().map(|(place, wait)| (wait.thread, place)).collect();
     let next = |place: usize| -> Vec<usize> {
         let wait: &StillWaits = &waits[place];
-        let holders = wait.holders.iter().filter(|_| wait.firm.is_some() && wait.ns >= SETTLED);
+        let holders = wait.holders.iter().filter(|_| wait.firm.is_some());
         holders.filter_map(|(thread, _)| places.get(thread).copied()).collect()
     };
     let mut over = vec![false; waits.len()];
@@ -114,7 +114,10 @@ fn circle(waits: &[StillWaits]) -> Vec<usize> {
             if let Some(begin) = path.iter().position(|(known, _)| *known == place) {
                 let found: Vec<usize> = path[begin..].iter().map(|(place, _)| *place).collect();
                 let times = || found.iter().filter_map(|&place| waits[place].firm);
-                if times().map(|(since, _)| since).max() <= times().map(|(_, until)| until).min() {
+                let at_once = times().map(|(since, _)| since).max() <= times().map(|(_, until)| until).min();
+                // Of one thread that was looked at, both is of one moment.
+                let settled = found.len() == 1 || found.iter().all(|&place| waits[place].ns >= SETTLED);
+                if at_once && settled {
                     return found;
                 }
             } else if !std::mem::replace(&mut over[place], true) {
@@ -165,6 +168,7 @@ mod tests {
     fn a_circle_of_waits_that_have_just_begun_is_none() {
         let two = |since| circle(&[(&[1], 2, FIRM, 10, 99), (&[2], 1, FIRM, since, 99)]);
         assert_eq!((two(90), two(80).len()), (vec![], 2));
+        assert_eq!(circle(&[(&[1], 1, FIRM, 98, 99)]), [0], "itself");
     }
 
     /// Two readers that waited for each other while a writer was before one of them.
