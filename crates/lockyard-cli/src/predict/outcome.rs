@@ -197,7 +197,8 @@ impl Prediction {
                 "{program}: no operation ended in the simulated time on {machine}; give a longer --duration."
             );
         }
-        if !knee.settled {
+        // More than its threads could do: operations that were under way when it began ended.
+        if !knee.settled && knee.progress > knee.threads as f64 {
             return format!(
                 "{program}: too few operations ended in the simulated time on {machine} to tell a rate; \
                  give a longer --duration."
