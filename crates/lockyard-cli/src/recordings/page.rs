@@ -54,7 +54,8 @@ pub(super) fn page(told: &Told<'_>) -> String {
         out,
         "<h2>Where the threads’ time goes</h2>\n<div class=\"scroll\">{}</div>",
         shares::chart(
-            "Shares of the time of all threads. Grey: ready to run, without a CPU, and what recording took",
+            "Shares of the time of all threads, and of the critical path. Grey: without a CPU, what recording took, \
+             and waits that no recorded thread ended",
             &bars
         )
     );
@@ -167,7 +168,7 @@ fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
         // What was taken first is painted first: what is nested lies on it.
         let mut own: Vec<&&Slice> = own.collect();
         own.sort_by_key(|slice| slice.begin);
-        Lane { label: recording.called(thread), pieces: own.into_iter().map(piece).collect() }
+        Lane { label: lane_label(recording, thread), pieces: own.into_iter().map(piece).collect() }
     };
     let lanes: Vec<Lane> = threads.iter().map(|(thread, _)| lane(*thread)).collect();
     let names: Vec<String> = order.iter().map(|class| named(recording, *class)).collect();
@@ -178,6 +179,18 @@ fn stretch(recording: &Recording, summary: &Summary) -> Option<String> {
         numbers::time((begin - first) as f64),
     );
     Some(lanes::chart(&title, &names, &lanes, length as f64))
+}
+
+/// The name of a thread that no other one has; else its number. There is room for some letters.
+fn lane_label(recording: &Recording, thread: u32) -> String {
+    const ROOM: usize = 13;
+    let own =
+        recording.names.get(&thread).filter(|own| recording.names.values().filter(|name| name == own).count() == 1);
+    match own {
+        Some(name) if name.chars().count() > ROOM => name.chars().take(ROOM - 1).chain(['…']).collect(),
+        Some(name) => name.clone(),
+        None => format!("thread {thread}"),
+    }
 }
 
 /// Which slices are waits that cost: for locks. Threads that wait for a signal may have nothing to
@@ -300,7 +313,13 @@ mod tests {
         ] {
             assert!(page.contains(part), "no '{part}' in {page}");
         }
-        assert!(page.contains("critical path") == page.contains("critical path: "), "{page}");
+        assert!(page.contains("critical path: holds mutex TABLE"), "{page}");
+        let named = page_of(
+            &text.replace("window 3 0", "thread 18 a thread with a name\nthread 19 b\nthread 20 b\nwindow 3 0"),
+        );
+        for lane in ["a thread wit… waits for", "thread 19 waits for"] {
+            assert!(named.contains(lane), "{lane}: {named}");
+        }
         assert!(page.contains("waits for signals") && page.contains("this: A at 3"), "{page}");
         for tag in ["svg", "table", "tr", "td", "h2", "div", "g", "text", "p"] {
             let opened = page.matches(&format!("<{tag} ")).count() + page.matches(&format!("<{tag}>")).count();
