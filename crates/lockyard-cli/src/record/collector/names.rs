@@ -52,7 +52,7 @@ mod tests {
         let main = proc::name_of_thread(process, process).unwrap();
         thread::scope(|scope| {
             let named = thread::Builder::new().name("flusher".to_owned());
-            named.spawn_scoped(scope, || {
+            let spawned = named.spawn_scoped(scope, || {
                 names.look(process, [thread_of()].into_iter());
                 assert_eq!(names.all().collect::<Vec<_>>(), [(thread_of(), "flusher")]);
                 rustix::thread::set_name(c"other").unwrap();
@@ -63,6 +63,7 @@ mod tests {
                 (0..4).for_each(|_| names.look(process, [thread_of()].into_iter()));
                 assert_eq!(names.all().count(), 0);
             });
+            assert!(spawned.is_ok());
         });
     }
 }
