@@ -20,7 +20,7 @@ use lockyard_segment::histogram;
 use lockyard_segment::layout::OUTER;
 use lockyard_segment::sample::{CallerSample, ClassSample, Counts};
 
-use super::facts::{Facts, LONG, called, holders, percent, standing};
+use super::facts::{Facts, LONG, blamed, called, holders, is_of_readers, percent, standing};
 use super::numbers;
 
 /// A hold that is not a short section, in nanoseconds.
@@ -76,7 +76,8 @@ pub(super) fn storm(sample: &Sample) -> Option<&ClassSample> {
 
 /// What is known of the holds of a class.
 struct Holds<'a> {
-    /// The code for whose holds others waited, that for which they waited most first.
+    /// The code to [name](blamed) for whose holds others waited, that for which they waited most
+    /// first.
     callers: Vec<&'a CallerSample>,
     /// Whether the distribution has too few to tell a mean, so that it is of those for which others
     /// waited.
@@ -92,11 +93,11 @@ struct Holds<'a> {
 
 impl<'a> Holds<'a> {
     fn of(facts: &Facts<'_>, class: &'a ClassSample) -> Self {
-        let (counts, callers) = (&class.counts, holders(class));
+        let (counts, callers) = (&class.counts, blamed(class));
         // The distribution is of few. Those that others waited for are all there, and are
         // longer than most.
         let sampled = counts.holds.iter().sum::<u64>();
-        let awaited = callers.iter().fold((0, 0), |sum, one| (sum.0 + one.holds, sum.1 + one.hold_ns));
+        let awaited = holders(class).iter().fold((0, 0), |sum, one| (sum.0 + one.holds, sum.1 + one.hold_ns));
         let few = sampled < FEW;
         // The others are like the usual one: a long one among those that were timed is not one of
         // many.
@@ -132,17 +133,16 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
             numbers::grouped(tries(counts)),
         );
     }
-    if let Some(said) = elsewhere(facts, class, &holds) {
+    if let Some(said) = elsewhere(facts, class) {
         return said;
     }
-    let (readers, all) = (readers_wait(class), counts.wait_ns);
-    if let Some(said) = slow(&holds, counts, readers) {
+    if let Some(said) = slow(&holds, counts, is_of_readers(class)) {
         return said;
     }
     if let Some(said) = rare(facts, class, &holds) {
         return said;
     }
-    if 2 * readers > all {
+    if is_of_readers(class) {
         return "Readers wait for writers: write less often, \
                 or publish a copy in place of writing under the lock."
             .to_owned();
@@ -189,18 +189,14 @@ pub(super) fn average_hold(facts: &Facts<'_>, class: &ClassSample) -> Option<f64
     (!holds.few && holds.average > 0.0).then_some(holds.average)
 }
 
-fn readers_wait(class: &ClassSample) -> u64 {
-    class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum()
-}
-
 fn crowd(facts: &Facts<'_>) -> String {
     let threads = numbers::count(facts.sample.threads as usize, "thread");
     format!("{threads} share {}", numbers::count(facts.cpus, "CPU"))
 }
 
 /// Where holders wait for another lock while others wait for them: what helps there helps here.
-fn elsewhere(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<String> {
-    let awaited: u64 = holds.callers.iter().map(|caller| caller.hold_ns).sum();
+fn elsewhere(facts: &Facts<'_>, class: &ClassSample) -> Option<String> {
+    let awaited: u64 = holders(class).iter().map(|caller| caller.hold_ns).sum();
     let all: u64 = class.within.iter().map(|within| within.ns).sum();
     if 2 * all < awaited.max(1) {
         return None;
@@ -224,7 +220,7 @@ fn elsewhere(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Optio
 }
 
 /// Where the holds for which others wait are slow.
-fn slow(holds: &Holds<'_>, counts: &Counts, readers_wait: u64) -> Option<String> {
+fn slow(holds: &Holds<'_>, counts: &Counts, of_readers: bool) -> Option<String> {
     let top = holds.callers.first()?;
     // A section that everybody has, and that is short as a rule, is not slow because some threads
     // lost their CPU in it.
@@ -236,7 +232,7 @@ fn slow(holds: &Holds<'_>, counts: &Counts, readers_wait: u64) -> Option<String>
     }
     let what = "Do the slow work there outside of the lock";
     Some(match top {
-        top if !top.shared && 2 * readers_wait > counts.wait_ns => {
+        top if !top.shared && of_readers => {
             let copy = "publish a copy in place of writing under it";
             format!("Readers starve behind that writer. {what}, or {copy}.")
         }

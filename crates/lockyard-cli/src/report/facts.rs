@@ -105,6 +105,24 @@ pub(super) fn holders(class: &ClassSample) -> Vec<&CallerSample> {
     holders
 }
 
+/// How long readers waited.
+pub(super) fn readers_wait(class: &ClassSample) -> u64 {
+    class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum()
+}
+
+/// Whether most of the waiting is that of readers: they wait for writers.
+pub(super) fn is_of_readers(class: &ClassSample) -> bool {
+    readers_wait(class).saturating_mul(2) > class.counts.wait_ns
+}
+
+/// The [holders] to name. Those of readers overlap, so that their times say little beside a
+/// writer's: where most of the waiting is that of readers, these are the writers, if one is known.
+pub(super) fn blamed(class: &ClassSample) -> Vec<&CallerSample> {
+    let holders = holders(class);
+    let writes = holders.iter().any(|holder| !holder.shared);
+    holders.into_iter().filter(|holder| !(writes && holder.shared && is_of_readers(class))).collect()
+}
+
 /// The thread that still holds what threads have waited for longest, and where it took it.
 pub(super) fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<(&'a ThreadSample, String)> {
     let of_class = |thread: &&ThreadSample| {
@@ -122,7 +140,7 @@ pub(super) fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use lockyard_segment::sample::{Hold, Place, Wait};
+    use lockyard_segment::sample::{Counts, Hold, Place, Wait};
 
     use super::*;
 
@@ -142,6 +160,21 @@ mod tests {
         assert_eq!(label(vec![class("Mutex", "a\tb\nc")]), "Mutex a b c");
         assert_eq!(label(vec![class("", "")]), "other locks");
         assert_eq!(label(vec![class("", ""); CLASSES]), "locks beyond the 255 classes");
+    }
+
+    /// Readers beside each other were said to hold what readers wait for.
+    #[test]
+    fn readers_that_wait_do_so_for_writers() {
+        let caller = |shared, wait_ns, hold_ns| CallerSample { shared, wait_ns, hold_ns, ..CallerSample::default() };
+        let blame = |callers: Vec<CallerSample>| {
+            let wait_ns = callers.iter().map(|caller| caller.wait_ns).sum();
+            let class =
+                ClassSample { callers, counts: Counts { wait_ns, ..Counts::default() }, ..ClassSample::default() };
+            blamed(&class).into_iter().map(|caller| caller.hold_ns).collect::<Vec<_>>()
+        };
+        assert_eq!(blame(vec![caller(true, 90, 700), caller(false, 10, 300)]), [300]);
+        assert_eq!(blame(vec![caller(true, 10, 700), caller(false, 90, 300)]), [700, 300]);
+        assert_eq!(blame(vec![caller(true, 90, 700), caller(false, 10, 0)]), [700]);
     }
 
     /// The thread was named whose lock another one had released.

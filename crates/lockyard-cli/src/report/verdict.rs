@@ -19,7 +19,7 @@ use lockyard_segment::layout::THREADS;
 use lockyard_segment::sample::{ClassSample, Wait};
 use lockyard_segment::{CHOSEN, Sample};
 
-use super::facts::{Facts, LONG, SMALL, askers, called, holders, percent, standing};
+use super::facts::{Facts, LONG, SMALL, askers, blamed, called, is_of_readers, percent, standing};
 use super::{advice, clear, numbers};
 use crate::chosen;
 use crate::deadlock::{self, Link};
@@ -197,18 +197,24 @@ fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
             numbers::time(class.waiting.longest_ns as f64)
         );
     }
-    let Some(top) = holders(class).first().copied() else { return String::new() };
+    let holders = blamed(class);
+    let Some(top) = holders.first().copied() else { return String::new() };
     let place = match top.place.place {
         0 => String::new(),
         _ => format!(" from {}", facts.symbols.line(&top.place)),
     };
     let who = if top.holder == 0 { String::new() } else { format!(" by {}", called(top.holder, &top.name)) };
-    let share = top.hold_ns as f64 / holders(class).iter().map(|caller| caller.hold_ns).sum::<u64>().max(1) as f64;
+    let share = top.hold_ns as f64 / holders.iter().map(|caller| caller.hold_ns).sum::<u64>().max(1) as f64;
+    // Readers that hold it meanwhile have no share.
+    let time = match !top.shared && is_of_readers(class) {
+        true => "writers had it and others waited",
+        false => "others waited",
+    };
     let longest = match top.hold_max {
         0 => String::new(),
         ns => format!(", up to {}{who}", numbers::time(ns as f64)),
     };
-    format!("; held{place} for {} of the time that others waited{longest}", percent(share))
+    format!("; held{place} for {} of the time that {time}{longest}", percent(share))
 }
 
 fn deadlock(facts: &Facts<'_>, links: &[Link<'_>]) -> String {
