@@ -366,7 +366,8 @@ fn took_none(reader: &Reader, sample: &Sample) -> bool {
 
 /// "memcached (process 123)".
 pub(crate) fn name_of(process: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    let name = std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
     format!("{} (process {process})", name.trim())
 }
 

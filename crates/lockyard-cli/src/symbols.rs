@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use crate::known::Known;
 use crate::proc::inside;
+use crate::terminal::visible;
 use addr2line::Loader;
 use lockyard_segment::Sample;
 use lockyard_segment::sample::Place;
@@ -133,12 +134,13 @@ impl Symbols {
 
     /// A line for people: `flush (store.c:88)`, or `libx.so+0x1f0` where nothing else is known.
     pub(crate) fn line(&self, place: &Place) -> String {
-        match self.call(place) {
+        let line = match self.call(place) {
             Some(spot) => self.told(&spot),
             None if place.place == 0 => "code that is not known".to_owned(),
             None if place.file.is_empty() => format!("{:#x}", place.place),
             None => format!("{}+{:#x}", last_part(&place.file), place.place),
-        }
+        };
+        visible(&line).into_owned()
     }
 
     fn open(&self, file: &str) -> Option<Rc<Opened>> {

@@ -10,6 +10,7 @@ use super::numbers;
 use crate::deadlock;
 use crate::known::Known;
 use crate::symbols::Symbols;
+use crate::terminal::visible;
 
 /// A share of the threads' time that is not worth a change.
 pub(super) const SMALL: f64 = 0.01;
@@ -88,7 +89,7 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// A thread as people know it.
 pub(crate) fn called(thread: u32, name: &str) -> String {
-    if name.is_empty() { format!("thread {thread}") } else { format!("thread {thread} \"{name}\"") }
+    if name.is_empty() { format!("thread {thread}") } else { format!("thread {thread} \"{}\"", visible(name)) }
 }
 
 /// The callers that waited most, first.
@@ -160,6 +161,13 @@ mod tests {
         assert_eq!(label(vec![class("Mutex", "a\tb\nc")]), "Mutex a b c");
         assert_eq!(label(vec![class("", "")]), "other locks");
         assert_eq!(label(vec![class("", ""); CLASSES]), "locks beyond the 255 classes");
+    }
+
+    /// They went to the terminal as they were, in the middle of the first sentence.
+    #[test]
+    fn names_of_threads_have_one_line_and_no_colour() {
+        assert_eq!(called(7, "a\u{1b}[31mb\nc"), "thread 7 \"a\\u{1b}[31mb\\nc\"");
+        assert_eq!((called(7, "flusher"), called(7, "")), ("thread 7 \"flusher\"".to_owned(), "thread 7".to_owned()));
     }
 
     /// Readers beside each other were said to hold what readers wait for.

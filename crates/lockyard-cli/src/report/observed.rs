@@ -49,7 +49,7 @@ pub(crate) fn render(what: &str, facts: &Facts<'_>, look: Look, extent: Extent) 
     if !sample.locks.is_empty() {
         head.push(sample.locks.clone());
     }
-    let _ = writeln!(out, "{what}  {}\n", look.dim(&head.join(", ")));
+    let _ = writeln!(out, "{}  {}\n", terminal::visible(what), look.dim(&head.join(", ")));
     out.push_str(&classes(facts, look, extent));
     if extent.events {
         out.push_str(&events(sample, look));

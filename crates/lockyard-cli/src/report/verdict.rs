@@ -24,6 +24,7 @@ use super::{advice, clear, numbers};
 use crate::chosen;
 use crate::deadlock::{self, Link};
 use crate::session;
+use crate::terminal::visible;
 use crate::unseen;
 use crate::untimed::semaphore_waits;
 
@@ -31,7 +32,9 @@ use crate::untimed::semaphore_waits;
 /// others told nothing.
 pub(crate) fn verdict(facts: &Facts<'_>) -> String {
     let not_all = session::told(&facts.known.left).into_iter().chain(facts.known.untold.clone());
-    not_all.map(|why| format!("Not all: {why}. ")).collect::<String>() + &sentence(facts) + hidden(facts)
+    let said = not_all.map(|why| format!("Not all: {why}. ")).collect::<String>() + &sentence(facts) + hidden(facts);
+    // Paths of programs are in it.
+    visible(&said).into_owned()
 }
 
 /// What is said where the lines are those of lock calls that are functions of their own.

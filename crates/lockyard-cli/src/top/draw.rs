@@ -11,6 +11,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState, Wrap
 use super::state::{Row, State};
 use crate::report::facts::{self, Facts};
 use crate::report::{numbers, observed};
+use crate::terminal;
 
 /// The narrowest that the name of a class is shown.
 const LEAST_LABEL: u16 = 24;
@@ -71,7 +72,7 @@ pub(super) fn screen(frame: &mut Frame<'_>, state: &State) {
     let areas = [Constraint::Length(lines), Constraint::Length(2), Constraint::Min(3), Constraint::Length(1)];
     let [top, head, body, keys] = Layout::vertical(areas).areas(frame.area());
     frame.render_widget(Paragraph::new(sentence).style(BOLD).wrap(Wrap { trim: true }), top);
-    let about = format!("{}, counted for {} s", state.what, numbers::three(facts.sample.seconds));
+    let about = format!("{}, counted for {} s", terminal::visible(&state.what), numbers::three(facts.sample.seconds));
     frame.render_widget(Paragraph::new(about).style(DIM), head);
     let help = match state.opened() {
         Some(class) => {
