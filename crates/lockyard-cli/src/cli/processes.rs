@@ -76,7 +76,8 @@ pub(crate) struct StatArgs {
     #[arg(long, value_name = "FILE", requires = "subject")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Print one JSON document instead of tables; with --interval one line each
+    /// Print one JSON document instead of tables; with --interval one line each, of which the last
+    /// may be the total: "interval" is false in it
     #[arg(long, requires = "subject")]
     pub(crate) json: bool,
 }

@@ -62,21 +62,35 @@ pub(crate) fn render(what: &str, facts: &Facts<'_>, look: Look, extent: Extent) 
 }
 
 /// One line for each class that lost time, after the time since the report began: what `--interval`
-/// prints.
-pub(crate) fn lines(facts: &Facts<'_>, at: f64) -> String {
-    let classes = ranked(facts);
-    let mut out = String::new();
-    for class in classes.iter().filter(|class| class.lost_ns() > 0).take(MOST_CLASSES) {
+/// prints, in `width` columns if that is known.
+pub(crate) fn lines(facts: &Facts<'_>, at: f64, width: Option<usize>) -> String {
+    let lossy = |class: &&ClassSample| class.lost_ns() > 0;
+    let classes: Vec<_> = ranked(facts).into_iter().filter(lossy).take(MOST_CLASSES).collect();
+    let labels: Vec<String> = classes.iter().map(|class| facts.label(class)).collect();
+    let line = |class: &ClassSample, label: &str, is_short: bool| {
         let counts = &class.counts;
-        let _ = writeln!(
-            out,
-            "{at:8.1} s  lost {:>8} ({:>6})  {:>6} waits, the longest {:>8}  {}",
+        let (at, gap, longest) = match is_short {
+            true => (format!("{at:6.1} s"), " ", "max"),
+            false => (format!("{at:8.1} s"), "  ", "the longest"),
+        };
+        format!(
+            "{at}{gap}lost {:>8} ({:>6}){gap}{:>6} waits, {longest} {:>8}  {label}",
             numbers::time(class.lost_ns() as f64),
             facts::percent(facts.share(class.lost_ns())),
             numbers::grouped(counts.contended),
             numbers::time(counts.wait_max.max(class.waiting.longest_ns) as f64),
-            facts.label(class),
-        );
+        )
+    };
+    let columns = |text: &str| text.chars().count();
+    let all = || classes.iter().zip(&labels);
+    let widest = all().map(|(class, label)| columns(&line(class, label, false))).max();
+    let is_short = width < widest && width.is_some();
+    let mut out = String::new();
+    for ((class, label), brief) in all().zip(briefly(&labels)) {
+        let rest = columns(&line(class, "", is_short));
+        let room = width.filter(|_| is_short).map_or(usize::MAX, |width| width.saturating_sub(rest).max(LEAST_LABEL));
+        let label = if columns(label) <= room { label } else { &shortened(brief, room) };
+        let _ = writeln!(out, "{}", line(class, label, is_short));
     }
     if out.is_empty() {
         let _ = writeln!(out, "{at:8.1} s  no wait, {} acquisitions", numbers::grouped(facts.sample.acquired()));

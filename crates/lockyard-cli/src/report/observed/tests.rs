@@ -129,9 +129,19 @@ fn what_is_not_known_of_the_longest_times_is_not_told() {
 
 #[test]
 fn an_interval_is_a_line_for_each_class() {
-    let text = with(&sample(), |facts| lines(facts, 1.5));
+    let text = with(&sample(), |facts| lines(facts, 1.5, None));
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.starts_with("     1.5 s  lost  4.05 ms (0.068 %)") && text.ends_with("mutex a \"b\"\n"), "{text}");
-    let quiet = with(&Sample::default(), |facts| lines(facts, 2.0));
+    let quiet = with(&Sample::default(), |facts| lines(facts, 2.0, None));
     assert!(quiet.contains("no wait"), "{quiet}");
+}
+
+/// They were 102 columns wide.
+#[test]
+fn an_interval_fits_the_terminal() {
+    let mut sample = sample();
+    sample.classes[1].name = "of open_table (app.c:15) in main (app.c:51)".to_owned();
+    let text = |width| with(&sample, |facts| lines(facts, 1.5, Some(width)));
+    assert_eq!(text(130), with(&sample, |facts| lines(facts, 1.5, None)));
+    assert!(text(80).trim_end().chars().count() <= 80 && text(80).ends_with("app.c:15)\n"), "{}", text(80));
 }
