@@ -82,15 +82,13 @@ pub(crate) fn lines(facts: &Facts<'_>, at: f64, width: Option<usize>) -> String 
         )
     };
     let columns = |text: &str| text.chars().count();
-    let all = || classes.iter().zip(&labels);
-    let widest = all().map(|(class, label)| columns(&line(class, label, false))).max();
+    let widest = classes.iter().zip(&labels).map(|(class, label)| columns(&line(class, label, false))).max();
     let is_short = width < widest && width.is_some();
     let mut out = String::new();
-    for ((class, label), brief) in all().zip(briefly(&labels)) {
-        let rest = columns(&line(class, "", is_short));
-        let room = width.filter(|_| is_short).map_or(usize::MAX, |width| width.saturating_sub(rest).max(LEAST_LABEL));
-        let label = if columns(label) <= room { label } else { &shortened(brief, room) };
-        let _ = writeln!(out, "{}", line(class, label, is_short));
+    let rest = classes.iter().map(|class| columns(&line(class, "", is_short))).max().unwrap_or(0);
+    let room = width.filter(|_| is_short).map_or(usize::MAX, |width| width.saturating_sub(rest).max(LEAST_LABEL));
+    for (class, label) in classes.iter().zip(fitted(&labels, room)) {
+        let _ = writeln!(out, "{}", line(class, &label, is_short));
     }
     if out.is_empty() {
         let _ = writeln!(out, "{at:8.1} s  no wait, {} acquisitions", numbers::grouped(facts.sample.acquired()));
@@ -174,11 +172,7 @@ fn classes(facts: &Facts<'_>, look: Look, extent: Extent) -> String {
         let taken: usize = columns.iter().map(|column| width_of(facts, shown, column) + GAP).sum();
         width.saturating_sub(taken + GAP + 4).max(LEAST_LABEL)
     });
-    let fitted = |(label, brief): (&String, &&str)| match label.chars().count() <= room {
-        true => label.clone(),
-        false => shortened(brief, room),
-    };
-    let labels: Vec<String> = labels.iter().zip(&brief).map(fitted).collect();
+    let labels = fitted(&labels, room);
     let head = std::iter::once("  lock class").chain(columns.iter().map(|(head, ..)| *head));
     let mut table = new_table(look, head);
     align_right(&mut table, &(1..=columns.len()).collect::<Vec<_>>());
@@ -220,6 +214,15 @@ fn fitting(facts: &Facts<'_>, shown: &[&ClassSample], labels: &[&str], extent: E
 fn width_of(facts: &Facts<'_>, shown: &[&ClassSample], (head, _, cell): &Column) -> usize {
     let cells = shown.iter().map(|class| cell(facts, class).chars().count());
     cells.chain([head.chars().count()]).max().unwrap_or(0)
+}
+
+/// `labels`, each in `room` columns.
+pub(crate) fn fitted(labels: &[String], room: usize) -> Vec<String> {
+    let fit = |(label, brief): (&String, &str)| match label.chars().count() <= room {
+        true => label.clone(),
+        false => shortened(brief, room),
+    };
+    labels.iter().zip(briefly(labels)).map(fit).collect()
 }
 
 /// `labels` without what their lines are inlined into, unless others begin alike.
