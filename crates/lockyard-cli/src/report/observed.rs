@@ -10,6 +10,7 @@ use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
 use super::verdict;
 use super::waiting;
+use crate::chosen;
 use crate::events;
 use crate::terminal;
 
@@ -346,7 +347,8 @@ fn fallbacks(sample: &Sample) -> String {
             None => format!("{reason} {}", numbers::grouped(*count)),
         })
         .collect();
-    if some.is_empty() { String::new() } else { format!("Left to the C library: {}.\n", some.join(", ")) }
+    let help = chosen::inheriting(sample).map_or_else(String::new, |help| format!("; {help}"));
+    if some.is_empty() { String::new() } else { format!("Left to the C library: {}{help}.\n", some.join(", ")) }
 }
 
 #[cfg(test)]

@@ -131,7 +131,10 @@ fn not_seen(sample: &Sample) -> String {
             semaphore_waits(sample).map_or_else(String::new, |waits| format!(" Not seen: the time of {waits}."))
         }
         (0, Some(threads)) => format!(" Not seen: {threads}."),
-        (left, _) => format!(" Not seen: {} left to the C library.", numbers::count(left as usize, "object")),
+        (left, _) => {
+            let help = chosen::inheriting(sample).map_or_else(String::new, |help| format!("; {help}"));
+            format!(" Not seen: {} left to the C library{help}.", numbers::count(left as usize, "object"))
+        }
     };
     chosen + &rest
 }
