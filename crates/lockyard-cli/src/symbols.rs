@@ -53,6 +53,8 @@ pub(crate) struct Symbols {
     /// same path is another file.
     root: Option<PathBuf>,
     files: RefCell<HashMap<String, Option<Rc<Opened>>>>,
+    /// The calls that were looked up, by the file and the place in it.
+    spots: RefCell<HashMap<(String, u64), Option<Rc<Spot>>>>,
     /// Lines that were seen, with what they are inlined into; and whether some of them are inlined
     /// into something else.
     outer: RefCell<HashMap<Line, (Option<Line>, bool)>>,
@@ -72,8 +74,23 @@ impl Symbols {
 
     /// The call before `place`; `None`: nothing is known beyond the place itself.
     pub(crate) fn call(&self, place: &Place) -> Option<Spot> {
-        let opened = self.open(&place.file)?;
-        opened.look(place.place.checked_sub(1)?)
+        self.spot(place).map(|spot| (*spot).clone())
+    }
+
+    fn spot(&self, place: &Place) -> Option<Rc<Spot>> {
+        let key = (place.file.clone(), place.place);
+        if let Some(known) = self.spots.borrow().get(&key) {
+            return known.clone();
+        }
+        let look = || self.open(&place.file)?.look(place.place.checked_sub(1)?).map(Rc::new);
+        let spot = look();
+        self.spots.borrow_mut().insert(key, spot.clone());
+        spot
+    }
+
+    /// Whether two places are known to be in one line of a function.
+    pub(crate) fn are_in_line(&self, one: &Place, other: &Place) -> bool {
+        self.spot(one).is_some_and(|spot| self.spot(other).is_some_and(|other| spot.at == other.at))
     }
 
     /// Looks at the places in `sample`, so that [`line`](Self::line) tells those apart that are in
