@@ -25,6 +25,15 @@ pub(crate) fn by_environment() -> Option<String> {
     left_by(|_, name| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("glibc")))
 }
 
+/// How mutexes with priority inheritance are served, if some of `sample` are not.
+pub(crate) fn inheriting(sample: &Sample) -> Option<&'static str> {
+    let left = sample.fallbacks.iter().any(|(reason, count)| reason == "inherit" && *count > 0);
+    left.then_some(
+        "those that inherit priority are served with LOCKYARD_MUTEX=rt in the environment, \
+         or by `lockyard run --lock rt`",
+    )
+}
+
 fn left_by(is_chosen: impl Fn(&str, &str) -> bool) -> Option<String> {
     let (variables, kinds): (Vec<_>, Vec<_>) = CHOICES
         .iter()

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::terminal::visible;
+
 /// Exit code of a run that a signal ended early, as a shell reports SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -47,7 +49,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // One line, whatever was quoted inside it.
-            Failure::Usage(message) | Failure::Run(message) => out.write_str(&message.replace(['\n', '\r'], " ")),
+            Failure::Usage(message) | Failure::Run(message) => {
+                out.write_str(&visible(&message.replace(['\n', '\r'], " ")))
+            }
             Failure::ReaderGone => Ok(()),
         }
     }

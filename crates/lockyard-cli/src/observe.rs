@@ -226,7 +226,13 @@ impl Observation {
         };
         teller.symbols = Symbols::of(&followed.known);
         teller.known = followed.known.clone();
-        self.tell(&teller, sample, followed.known.thread_time, status.is_some())?;
+        let time = followed.known.thread_time;
+        if self.interval.is_some() && sample.seconds > earlier.0.seconds {
+            // What came after the last whole interval.
+            let rest = sample.since(&earlier.0);
+            self.tell_interval(&teller, &rest, time.saturating_sub(earlier.1), sample.seconds)?;
+        }
+        self.tell(&teller, sample, time, status.is_some())?;
         Ok(status.map_or_else(interrupt::code, exit_code))
     }
 
@@ -239,10 +245,13 @@ impl Observation {
 
     /// What happened in an interval: a line for each class that lost time, where people read.
     fn tell_interval(&self, teller: &Teller, sample: &Sample, time: Duration, at: f64) -> Result<(), Failure> {
-        match self.form {
-            Form::Tables { .. } => self.put(teller, &observed::lines(&teller.facts(sample, time, false), at)),
-            _ => self.tell(teller, sample, time, false),
-        }
+        let facts = teller.facts(sample, time, false);
+        let text = match self.form {
+            Form::Tables { wide, .. } => observed::lines(&facts, at, self.width(teller).filter(|_| !wide)),
+            Form::Json => json::line(&observed_json::document(&teller.what, true, &facts))?,
+            _ => return self.tell(teller, sample, time, false),
+        };
+        self.put(teller, &text)
     }
 
     /// Writes one report.
@@ -255,19 +264,30 @@ impl Observation {
         let look = Look { styled: teller.styled && self.out.is_none(), full_titles: true, events: true };
         Ok(match self.form {
             Form::Tables { wide, events } => {
-                let width = match (&self.out, teller.stdout_taken) {
-                    (Some(_), _) => None,
-                    (None, false) => terminal::width(io::stdout()),
-                    (None, true) => terminal::width(io::stderr()),
-                };
+                let width = self.width(teller);
                 let text = observed::render(&teller.what, &facts, look, Extent { wide, events, width });
                 let text = text + &saturation::told(&facts, &self.machines);
-                terminal::fit(&text, width.filter(|_| !wide)).into_owned()
+                match (wide, width, text.split_once('\n')) {
+                    // The tables are as wide as they are, the sentence is not.
+                    (true, Some(width), Some((first, rest))) => {
+                        format!("{}\n{rest}", terminal::wrapped(first, width, 0))
+                    }
+                    _ => terminal::fit(&text, width.filter(|_| !wide)).into_owned(),
+                }
             }
-            Form::Json => json::line(&observed_json::document(&teller.what, &facts))?,
+            Form::Json => json::line(&observed_json::document(&teller.what, false, &facts))?,
             Form::OpenMetrics => openmetrics::render(sample, |class| facts.label(class)),
             Form::Folded => folded::render(&teller.what, &facts),
         })
+    }
+
+    /// The columns of what is written to.
+    fn width(&self, teller: &Teller) -> Option<usize> {
+        match (&self.out, teller.stdout_taken) {
+            (Some(_), _) => None,
+            (None, false) => terminal::width(io::stdout()),
+            (None, true) => terminal::width(io::stderr()),
+        }
     }
 
     /// To the file, else to stdout, or to stderr where stdout is the program's.
@@ -366,7 +386,8 @@ fn took_none(reader: &Reader, sample: &Sample) -> bool {
 
 /// "memcached (process 123)".
 pub(crate) fn name_of(process: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    let name = std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
     format!("{} (process {process})", name.trim())
 }
 

@@ -10,7 +10,7 @@ use lockyard_segment as segment;
 const MOST: u64 = 256 << 20;
 /// The lock families that a program can bring along: a text that it has in its file, what its locks
 /// are, and the way in.
-const OWN_LOCKS: [(&[u8], &str, &str); 6] = [
+const OWN_LOCKS: [(&[u8], &str, &str); 11] = [
     (
         b"/library/std/src/",
         "is a Rust program, whose std and parking_lot locks are not pthread's",
@@ -24,8 +24,20 @@ const OWN_LOCKS: [(&[u8], &str, &str); 6] = [
     (b"\xff Go buildinf:", "is a Go program, whose locks are Go's", "use Go's mutex and block profiles"),
     (b"N4absl5Mutex", "has abseil's mutexes, which are not pthread's", "link it with liblockyard"),
     (b"N5folly11SharedMutex", "has folly's mutexes, which are not pthread's", "link it with liblockyard"),
-    (b"Java_java_lang", "is a Java virtual machine, whose monitors are its own", "use Java Flight Recorder"),
+    (b"Java_java_lang", JAVA.0, JAVA.1),
+    // The launcher has none of it inside: it loads the machine. So does a program that makes one.
+    (b"JLI_Launch", JAVA.0, JAVA.1),
+    (b"JNI_CreateJavaVM", JAVA.0, JAVA.1),
+    (b"libgomp.so.", OPENMP.0, OPENMP.1),
+    (b"libomp.so", OPENMP.0, OPENMP.1),
+    (b"libiomp5.so", OPENMP.0, OPENMP.1),
 ];
+const JAVA: (&str, &str) =
+    ("is a Java virtual machine, whose monitors are its own", "use Java Flight Recorder (jdk.JavaMonitorEnter)");
+const OPENMP: (&str, &str) = (
+    "is an OpenMP program, whose locks, critical sections and barriers are those of its runtime",
+    "`perf record -g` shows the time in calls such as GOMP_critical_start or __kmpc_critical",
+);
 
 /// What the file of `program` says about locks that are not pthread's, and the way in.
 pub(crate) fn own_locks(program: &Path) -> Option<String> {
@@ -73,5 +85,22 @@ mod tests {
     fn texts_are_found_wherever_they_are() {
         assert!(holds(b"aab", b"ab") && holds(b"ab", b"ab") && holds(b"x", b""));
         assert!(!holds(b"aa", b"ab") && !holds(b"", b"a"));
+    }
+
+    /// They were said to take no lock.
+    #[test]
+    fn launchers_of_java_and_programs_of_openmp_are_known_by_what_they_load() {
+        let file = std::env::temp_dir().join(format!("lockyard-own-locks.{}", std::process::id()));
+        for (text, what) in [
+            ("\0JLI_Launch\0libjli.so\0", " is a Java virtual machine, "),
+            ("\0JNI_CreateJavaVM\0", " is a Java virtual machine, "),
+            ("\0libgomp.so.1\0", " is an OpenMP program, "),
+            ("\0libomp.so.5\0", " is an OpenMP program, "),
+        ] {
+            std::fs::write(&file, text).expect("a file");
+            let said = own_locks(&file);
+            assert!(said.as_ref().is_some_and(|said| said.contains(what)), "{text:?}: {said:?}");
+        }
+        std::fs::remove_file(&file).expect("it is there");
     }
 }

@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use crate::known::Known;
 use crate::proc::inside;
+use crate::terminal::visible;
 use addr2line::Loader;
 use lockyard_segment::Sample;
 use lockyard_segment::sample::Place;
@@ -52,6 +53,8 @@ pub(crate) struct Symbols {
     /// same path is another file.
     root: Option<PathBuf>,
     files: RefCell<HashMap<String, Option<Rc<Opened>>>>,
+    /// The calls that were looked up, by the file and the place in it.
+    spots: RefCell<HashMap<(String, u64), Option<Rc<Spot>>>>,
     /// Lines that were seen, with what they are inlined into; and whether some of them are inlined
     /// into something else.
     outer: RefCell<HashMap<Line, (Option<Line>, bool)>>,
@@ -71,8 +74,23 @@ impl Symbols {
 
     /// The call before `place`; `None`: nothing is known beyond the place itself.
     pub(crate) fn call(&self, place: &Place) -> Option<Spot> {
-        let opened = self.open(&place.file)?;
-        opened.look(place.place.checked_sub(1)?)
+        self.spot(place).map(|spot| (*spot).clone())
+    }
+
+    fn spot(&self, place: &Place) -> Option<Rc<Spot>> {
+        let key = (place.file.clone(), place.place);
+        if let Some(known) = self.spots.borrow().get(&key) {
+            return known.clone();
+        }
+        let look = || self.open(&place.file)?.look(place.place.checked_sub(1)?).map(Rc::new);
+        let spot = look();
+        self.spots.borrow_mut().insert(key, spot.clone());
+        spot
+    }
+
+    /// Whether two places are known to be in one line of a function.
+    pub(crate) fn are_in_line(&self, one: &Place, other: &Place) -> bool {
+        self.spot(one).is_some_and(|spot| self.spot(other).is_some_and(|other| spot.at == other.at))
     }
 
     /// Looks at the places in `sample`, so that [`line`](Self::line) tells those apart that are in
@@ -82,7 +100,10 @@ impl Symbols {
         let callers = sample.classes.iter().flat_map(|class| class.callers.iter().map(|caller| &caller.place));
         let waits = sample.waiters.iter().filter_map(|thread| Some(&thread.waits.as_ref()?.place));
         let holds = sample.waiters.iter().flat_map(|thread| thread.holds.iter().map(|hold| &hold.place));
-        for spot in sites.chain(callers.chain(waits).chain(holds).cloned()).filter_map(|place| self.call(&place)) {
+        let within = sample.classes.iter().flat_map(|class| class.within.iter().map(|within| &within.place));
+        for spot in
+            sites.chain(callers.chain(waits).chain(holds).chain(within).cloned()).filter_map(|place| self.call(&place))
+        {
             self.note(&spot);
         }
     }
@@ -97,33 +118,46 @@ impl Symbols {
         }
     }
 
-    /// The line of `spot`, and what it is inlined into as far as it takes to tell it from others.
+    /// The line of `spot`, the function that it is inlined into, since that one is what people know
+    /// it by, and more of those as far as it takes to tell it from others. Nobody has looked at the
+    /// places of recordings together: these are their lines alone.
     fn told(&self, spot: &Spot) -> String {
         let seen = self.outer.borrow();
+        let of_program = |outer: &&Line| !is_librarys(&outer.file);
+        // The constructor of a guard is no more than what takes the lock in it.
+        let mut outers = spot.inlined_into.iter().filter(of_program);
+        let around = outers.clone().find(|outer| !outer.is_constructor()).or_else(|| outers.next_back());
+        let around = around.filter(|_| seen.contains_key(&spot.at));
         let mut text = spot.at.text();
-        let mut inner = &spot.at;
+        let (mut inner, mut last, mut several) = (&spot.at, text.clone(), false);
         for outer in &spot.inlined_into {
-            if is_of_rust(&outer.file) {
-                break;
-            }
             // What is inlined into one place alone tells nothing apart. What that is inlined into
             // may.
-            if seen.get(inner).is_some_and(|(_, several)| *several) {
-                text += &format!(" in {}", outer.text());
-            }
+            several |= seen.get(inner).is_some_and(|(_, several)| *several);
             inner = outer;
+            if is_librarys(&outer.file) || !several && !around.is_some_and(|around| std::ptr::eq(around, outer)) {
+                continue;
+            }
+            several = false;
+            let line = outer.text();
+            // A function that calls itself, once more.
+            if line != last {
+                text += &format!(" in {line}");
+                last = line;
+            }
         }
         text
     }
 
     /// A line for people: `flush (store.c:88)`, or `libx.so+0x1f0` where nothing else is known.
     pub(crate) fn line(&self, place: &Place) -> String {
-        match self.call(place) {
+        let line = match self.call(place) {
             Some(spot) => self.told(&spot),
             None if place.place == 0 => "code that is not known".to_owned(),
             None if place.file.is_empty() => format!("{:#x}", place.place),
             None => format!("{}+{:#x}", last_part(&place.file), place.place),
-        }
+        };
+        visible(&line).into_owned()
     }
 
     fn open(&self, file: &str) -> Option<Rc<Opened>> {
@@ -201,9 +235,14 @@ fn frames(loader: &Loader, address: u64) -> Option<Spot> {
     Some(Spot { at, inlined_into })
 }
 
-/// Whether the file is one of Rust's own libraries.
-fn is_of_rust(file: &str) -> bool {
-    file.starts_with("/rustc/") || file.starts_with("library/")
+/// Whether the file is one of the standard library of Rust or C++: that it calls a function tells
+/// nothing of the program.
+fn is_librarys(file: &str) -> bool {
+    file.starts_with("/rustc/") || file.starts_with("library/") || is_of_cpp(file)
+}
+
+fn is_of_cpp(file: &str) -> bool {
+    file.split('/').zip(file.split('/').skip(1)).any(|two| two == ("include", "c++"))
 }
 
 /// Whether a function only passes a lock call on, by its full name.
@@ -233,7 +272,8 @@ pub(crate) fn is_wrappers(file: &str) -> bool {
     };
     parts.windows(3).any(|three| ours(three) || three == ["library", "core", "src"])
         || parts.windows(2).any(|two| package(two[0], "lock_api") && two[1] == "src")
-        || parts.windows(2).any(|two| two == ["include", "c++"] || two == ["boost", "thread"])
+        || is_of_cpp(file)
+        || parts.windows(2).any(|two| two == ["boost", "thread"])
         || matches!(parts.last(), Some(&("gthr-default.h" | "lockyard.hpp")))
 }
 
@@ -251,6 +291,13 @@ impl Line {
     /// Whether it only passes a lock call on.
     pub(crate) fn is_lock_call(&self) -> bool {
         is_wrapper(&self.function) || is_wrappers(&self.file)
+    }
+
+    /// Whether it is a constructor of C++: `store::Guard::Guard`.
+    fn is_constructor(&self) -> bool {
+        let name = short(&self.function);
+        let mut parts = name.rsplit("::");
+        parts.next().is_some_and(|last| parts.next() == Some(last))
     }
 
     /// `flush (store.c:88)`, with what is known of it.
@@ -303,142 +350,4 @@ fn debug_file(path: &Path) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_are_short() {
-        for (long, expected) in [
-            ("flush", "flush"),
-            ("ns::Table<int, std::less<int> >::put(int, char const*)", "ns::Table::put"),
-            ("lockyard::mutex::RawMutex<P>::acquire", "lockyard::mutex::RawMutex::acquire"),
-            ("<T as Trait>::method", "<T as Trait>::method"),
-            ("(anonymous namespace)::run(int)", "(anonymous namespace)::run"),
-        ] {
-            assert_eq!(short(long), expected);
-        }
-    }
-
-    #[test]
-    fn a_name_of_c_is_no_mangled_type() {
-        for name in ["w", "f", "d", "v", "Pi", "St", "_Zed", "_Read", ""] {
-            assert_eq!(demangled(name), name);
-        }
-        for (symbol, expected) in [
-            ("_ZN5store5flushEi", "store::flush(int)"),
-            ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
-            ("_RNvC6_123foo3bar", "123foo::bar"),
-        ] {
-            assert_eq!(demangled(symbol), expected);
-        }
-    }
-
-    #[test]
-    fn lock_calls_are_told_from_those_who_make_them() {
-        for wrapper in [
-            "<lockyard::internals::api::exclusive::RawMutex<P> as lock_api::mutex::RawMutex>::lock",
-            "lock_api::mutex::Mutex<R,T>::lock",
-        ] {
-            assert!(is_wrapper(wrapper), "{wrapper}");
-        }
-        for file in [
-            "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/lock_api-0.5.0/src/mutex.rs",
-            "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/lockyard-0.1.0/src/api/calls.rs",
-            "/src/crates/lockyard/src/platform/watch.rs",
-            "vendor/lock_api/src/mutex.rs",
-            "/usr/include/boost/thread/pthread/mutex.hpp",
-            "/rustc/0123/library/core/src/option.rs",
-            "/usr/include/c++/14/bits/std_mutex.h",
-            "/usr/include/x86_64-linux-gnu/c++/14/bits/gthr-default.h",
-        ] {
-            assert!(is_wrappers(file), "{file}");
-        }
-        for file in
-            ["src/main.rs", "/src/lockyard-tool/src/api/main.rs", "/src/lockyard/src/main.rs", "lock_api.rs", ""]
-        {
-            assert!(!is_wrappers(file), "{file}");
-        }
-        for user in
-            ["flush", "core::Cache::put(int)", "std::hash<Key>::operator()", "<store::Table as store::Index>::put", ""]
-        {
-            assert!(!is_wrapper(user), "{user}");
-        }
-    }
-
-    /// All calls of an accessor that was inlined had one text.
-    #[test]
-    fn a_line_that_is_inlined_into_several_is_told_with_them() {
-        let line = |function: &str, line| Line { function: function.to_owned(), file: "/a/bank.rs".to_owned(), line };
-        let of = |lines: &[(&str, u32)]| {
-            let mut lines = lines.iter().map(|(function, number)| line(function, *number));
-            Spot { at: lines.next().expect("a line"), inlined_into: lines.collect() }
-        };
-        let deposit = of(&[("lock", 4), ("deposit", 5), ("main", 9)]);
-        let withdraw = of(&[("lock", 4), ("withdraw", 6), ("main", 9)]);
-        let audit = of(&[("audit", 7), ("main", 9)]);
-        let symbols = Symbols::default();
-        let told = || [&deposit, &withdraw, &audit].map(|spot| symbols.told(spot));
-        symbols.note(&deposit);
-        symbols.note(&audit);
-        assert_eq!(told()[0], "lock (bank.rs:4)", "it is the only one");
-        symbols.note(&withdraw);
-        let expected = [
-            "lock (bank.rs:4) in deposit (bank.rs:5)",
-            "lock (bank.rs:4) in withdraw (bank.rs:6)",
-            "audit (bank.rs:7)",
-        ];
-        assert_eq!(told(), expected);
-        // A guard in a lock's wrapper: the three were one.
-        let [compact, get] =
-            [9, 12].map(|number| of(&[("mutex_lock", 14), ("Guard", 20), ("table", number), ("main", 30)]));
-        symbols.note(&compact);
-        symbols.note(&get);
-        assert_eq!(symbols.told(&get), "mutex_lock (bank.rs:14) in table (bank.rs:12)");
-        // What Rust calls threads by says nothing.
-        let mut spawned = of(&[("lock", 4), ("__rust_begin_short_backtrace", 166)]);
-        spawned.inlined_into[0].file = "/rustc/0123/library/std/src/sys/backtrace.rs".to_owned();
-        assert_eq!(symbols.told(&spawned), "lock (bank.rs:4)");
-    }
-
-    /// Without optimisation, and with opt-level z, a lock call is a function of its own.
-    #[test]
-    fn a_lock_call_that_is_no_part_of_the_program_is_known() {
-        let line =
-            |function: &str, file: &str| Line { function: function.to_owned(), file: file.to_owned(), line: 253 };
-        assert!(line("lock", "/r/registry/src/x/lock_api-0.5.0/src/mutex.rs").is_lock_call());
-        assert!(line("lock_api::mutex::Mutex<R,T>::lock", "").is_lock_call());
-        assert!(!line("lock", "src/mutex.rs").is_lock_call());
-    }
-
-    #[test]
-    fn what_is_not_known_is_a_number() {
-        let symbols = Symbols::default();
-        let line = |file: &str, place| symbols.line(&Place { file: file.to_owned(), place });
-        assert_eq!(line("", 0), "code that is not known");
-        assert_eq!(line("", 0x10), "0x10");
-        assert_eq!(line("/no/such/lib.so", 0x1f0), "lib.so+0x1f0");
-        assert_eq!(line("long-name", 0x1f0), "long-name+0x1f0");
-    }
-
-    /// A function of this test's own program, by the table of symbols at least.
-    #[test]
-    fn code_of_this_program_has_a_name() {
-        let exe = std::env::current_exe().unwrap();
-        let address = last_part as fn(&str) -> &str as usize;
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let base = maps.lines().find(|line| line.ends_with(exe.to_str().unwrap())).unwrap();
-        let base = usize::from_str_radix(base.split('-').next().unwrap(), 16).unwrap();
-        let name = exe.file_name().unwrap().to_str().unwrap().to_owned();
-        let place = Place { file: name, place: (address - base) as u64 + 1 };
-        let mut known = Known::default();
-        known.programs.push(exe.clone());
-        let line = Symbols::of(&known).line(&place);
-        assert!(line.starts_with("lockyard_cli::symbols::last_part"), "{line}");
-        // In a container the same path is another file, here one that is not there.
-        let whole = Place { file: exe.to_str().unwrap().to_owned(), ..place };
-        for (root, named) in [("/proc/self/root", true), (env!("CARGO_MANIFEST_DIR"), false)] {
-            known.root = Some(PathBuf::from(root));
-            assert_eq!(Symbols::of(&known).line(&whole) == line, named, "{root}");
-        }
-    }
-}
+mod tests;

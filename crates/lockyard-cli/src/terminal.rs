@@ -20,6 +20,19 @@ pub(crate) fn width(out: impl AsFd) -> Option<usize> {
     set.or_else(asked).filter(|columns| *columns > 0)
 }
 
+/// `text`, which others have made, for one line of a terminal: its control characters would move the
+/// cursor, or change colours.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return text.into();
+    }
+    let letter = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(letter).collect::<String>().into()
+}
+
 /// `text` with lines of at most `width` columns: what is too long goes on below, further in.
 pub(crate) fn fit(text: &str, width: Option<usize>) -> Cow<'_, str> {
     let Some(width) = width.filter(|width| text.lines().any(|line| display_width(line) > *width)) else {
@@ -99,6 +112,12 @@ fn state_of(file: impl AsFd, wanted: PollFlags) -> PollFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_would_move_the_cursor_is_seen() {
+        assert_eq!(visible("a\u{1b}[31mb\n\tc\u{9b}"), "a\\u{1b}[31mb\\n\\tc\\u{9b}");
+        assert_eq!(visible("Räuber „x“"), "Räuber „x“");
+    }
 
     #[test]
     fn long_lines_go_on_further_in_and_tables_stay() {

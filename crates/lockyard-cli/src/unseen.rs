@@ -227,7 +227,8 @@ impl Unseen<'_> {
 fn left_to_glibc(sample: &Sample) -> Option<String> {
     let some = sample.fallbacks.iter().filter(|(kind, count)| *count > 0 && !kind.starts_with(CHOSEN));
     let some: Vec<String> = some.map(|(kind, count)| format!("{} {kind}", numbers::grouped(*count))).collect();
-    (!some.is_empty()).then(|| some.join(", "))
+    let help = chosen::inheriting(sample).map_or_else(String::new, |help| format!("; {help}"));
+    (!some.is_empty()).then(|| some.join(", ") + &help)
 }
 
 /// What is said of a program that the library was not in; `kin`: what it is to the one that was
@@ -320,6 +321,10 @@ mod tests {
         assert!(of(Some(&sample), true).ends_with("in futex calls is unknown"));
         let robust = Sample { fallbacks: vec![("robust".to_owned(), 2)], ..Sample::default() };
         assert!(of(Some(&robust), true).contains("but what stays the C library's (2 robust)"));
+        // It was left there, though a lock of ours is for it.
+        let inherit = Sample { fallbacks: vec![("inherit".to_owned(), 1)], ..Sample::default() };
+        let why = of(Some(&inherit), true);
+        assert!(why.contains("(1 inherit; those that") && why.contains("`lockyard run --lock rt`"), "{why}");
     }
 
     /// It was said to take none.

@@ -111,7 +111,9 @@ impl Bounds {
 pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<std::time::Duration, Failure> {
     let refuse = |what: &str| {
         let (least, most) = (short(least * 1e9), short(most * 1e9));
-        Failure::usage(format!("{flag}: '{text}' {what}; give a time from {least} to {most}, with its unit"))
+        Failure::usage(format!(
+            "{flag}: '{text}' {what}; give a time from {least} to {most} (a number alone is seconds)"
+        ))
     };
     let value = nanoseconds(text).map_err(refuse)? / 1e9;
     if !(value >= least && value <= most) {
@@ -127,7 +129,9 @@ pub(crate) fn seconds(flag: &str, text: &str, least: f64, most: f64) -> Result<s
 pub(crate) fn duration(flag: &str, text: &str, least: u64, most: u64) -> Result<std::time::Duration, Failure> {
     let refuse = |what: &str| {
         let (least, most) = (short(least as f64), short(most as f64));
-        Failure::usage(format!("{flag}: '{text}' {what}; give a time from {least} to {most}, with its unit"))
+        Failure::usage(format!(
+            "{flag}: '{text}' {what}; give a time from {least} to {most} (a number alone is seconds)"
+        ))
     };
     let ns = nanoseconds(text).map_err(refuse)?.round();
     if !(ns >= least as f64 && ns <= most as f64) {

@@ -32,7 +32,8 @@ pub(crate) struct StatArgs {
     #[arg(trailing_var_arg = true, value_name = "PROGRAM", group = "subject", conflicts_with = "reset")]
     pub(crate) program: Vec<OsString>,
 
-    /// Report what happened in each interval, a line for each class: 500ms, 1s
+    /// Report what happened in each interval, a line for each class: 500ms, 1s; a number
+    /// alone is seconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "subject")]
     pub(crate) interval: Option<String>,
 
@@ -40,8 +41,8 @@ pub(crate) struct StatArgs {
     #[arg(long, requires = "pid")]
     pub(crate) reset: bool,
 
-    /// Show the calls that led to the lock as well, of its holder and of the thread that has waited
-    /// longest; stops the process for some milliseconds (eu-stack does, of elfutils)
+    /// With --pid: show the calls that led to the lock as well, of its holder and of the thread that
+    /// has waited longest; stops the process for some milliseconds (eu-stack does, of elfutils)
     #[arg(long, requires = "pid", conflicts_with_all = ["json", "openmetrics", "folded", "interval"])]
     pub(crate) stacks: bool,
 
@@ -76,7 +77,8 @@ pub(crate) struct StatArgs {
     #[arg(long, value_name = "FILE", requires = "subject")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Print one JSON document instead of tables; with --interval one line each
+    /// Print one JSON document instead of tables; with --interval one line each, of which the last
+    /// may be the total: "interval" is false in it
     #[arg(long, requires = "subject")]
     pub(crate) json: bool,
 }

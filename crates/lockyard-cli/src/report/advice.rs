@@ -5,6 +5,7 @@
 //! | a thread still holds it, and most of the loss are waits for that one | look at what it does |
 //! | the same, and no thread is seen that holds it | that, and that its holder may have ended |
 //! | a [storm] of tries in vain | wait in place of trying |
+//! | many waits end at a deadline | how many; if holders wait for a lock meanwhile, the order of locks |
 //! | others wait for holders that [wait for another lock](elsewhere) most of the time | that lock |
 //! | holds that others waited for last [`SLOW`] on average, not the usual ones | the work outside |
 //! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
@@ -20,7 +21,7 @@ use lockyard_segment::histogram;
 use lockyard_segment::layout::OUTER;
 use lockyard_segment::sample::{CallerSample, ClassSample, Counts};
 
-use super::facts::{Facts, LONG, called, holders, percent, standing};
+use super::facts::{Facts, LONG, blamed, called, holders, is_of_readers, percent, standing};
 use super::numbers;
 
 /// A hold that is not a short section, in nanoseconds.
@@ -49,6 +50,11 @@ const TRIES_FOR_EACH: f64 = 0.5;
 /// Nor fewer for each wait: where as many threads wait, waits tell what the lock costs.
 const TRIES_FOR_EACH_WAIT: f64 = 10.0;
 
+/// Half of the waits of calls that only try last no longer, in nanoseconds.
+const AT_ONCE: u64 = 10_000;
+/// One wait in so many that ends without the lock is no exception.
+const LATE: f64 = 4.0;
+
 /// Whether tries in vain are what a lock costs.
 pub(crate) fn is_storm(refused: u64, acquired: u64, contended: u64, seconds: f64) -> bool {
     let refused = refused as f64;
@@ -63,8 +69,6 @@ fn is_stormy(sample: &Sample, counts: &Counts) -> bool {
 
 /// Tries in vain, and waits whose time was up at once.
 pub(super) fn tries(counts: &Counts) -> u64 {
-    /// Half of the waits last no longer, ns.
-    const AT_ONCE: u64 = 10_000;
     counts.refused + if counts.wait(0.5) < AT_ONCE { counts.gave_up } else { 0 }
 }
 
@@ -76,7 +80,8 @@ pub(super) fn storm(sample: &Sample) -> Option<&ClassSample> {
 
 /// What is known of the holds of a class.
 struct Holds<'a> {
-    /// The code for whose holds others waited, that for which they waited most first.
+    /// The code to [name](blamed) for whose holds others waited, that for which they waited most
+    /// first.
     callers: Vec<&'a CallerSample>,
     /// Whether the distribution has too few to tell a mean, so that it is of those for which others
     /// waited.
@@ -92,11 +97,11 @@ struct Holds<'a> {
 
 impl<'a> Holds<'a> {
     fn of(facts: &Facts<'_>, class: &'a ClassSample) -> Self {
-        let (counts, callers) = (&class.counts, holders(class));
+        let (counts, callers) = (&class.counts, blamed(class));
         // The distribution is of few. Those that others waited for are all there, and are
         // longer than most.
         let sampled = counts.holds.iter().sum::<u64>();
-        let awaited = callers.iter().fold((0, 0), |sum, one| (sum.0 + one.holds, sum.1 + one.hold_ns));
+        let awaited = holders(class).iter().fold((0, 0), |sum, one| (sum.0 + one.holds, sum.1 + one.hold_ns));
         let few = sampled < FEW;
         // The others are like the usual one: a long one among those that were timed is not one of
         // many.
@@ -132,17 +137,29 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
             numbers::grouped(tries(counts)),
         );
     }
-    if let Some(said) = elsewhere(facts, class, &holds) {
+    let late = late(class);
+    if let Some(late) = late.as_ref().filter(|_| nested(class)) {
+        return format!(
+            "{late}, and threads that hold it wait for another lock meanwhile: \
+             take these in the same order everywhere, or release the first one before."
+        );
+    }
+    late.map_or_else(String::new, |late| format!("{late}. ")) + &of_holds(facts, class, &holds)
+}
+
+/// What would help where threads wait until they have the lock, as a rule.
+fn of_holds(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> String {
+    let counts = &class.counts;
+    if let Some(said) = elsewhere(facts, class) {
         return said;
     }
-    let (readers, all) = (readers_wait(class), counts.wait_ns);
-    if let Some(said) = slow(&holds, counts, readers) {
+    if let Some(said) = slow(holds, counts, is_of_readers(class)) {
         return said;
     }
-    if let Some(said) = rare(facts, class, &holds) {
+    if let Some(said) = rare(facts, class, holds) {
         return said;
     }
-    if 2 * readers > all {
+    if is_of_readers(class) {
         return "Readers wait for writers: write less often, \
                 or publish a copy in place of writing under the lock."
             .to_owned();
@@ -150,7 +167,7 @@ pub(super) fn advice(facts: &Facts<'_>, class: &ClassSample) -> String {
     if let Some(said) = uneven(counts) {
         return said;
     }
-    if let Some(said) = limit(&holds, facts.share(class.lost_ns()), counts.locks) {
+    if let Some(said) = limit(holds, facts.share(class.lost_ns()), counts.locks) {
         return said;
     }
     let (is_known, is_short) = (holds.count > 0, holds.average < SHORT);
@@ -189,20 +206,38 @@ pub(super) fn average_hold(facts: &Facts<'_>, class: &ClassSample) -> Option<f64
     (!holds.few && holds.average > 0.0).then_some(holds.average)
 }
 
-fn readers_wait(class: &ClassSample) -> u64 {
-    class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum()
-}
-
 fn crowd(facts: &Facts<'_>) -> String {
     let threads = numbers::count(facts.sample.threads as usize, "thread");
     format!("{threads} share {}", numbers::count(facts.cpus, "CPU"))
 }
 
+/// That many waits ended without the lock, if they did.
+fn late(class: &ClassSample) -> Option<String> {
+    let (late, all) = (class.counts.gave_up, class.counts.contended);
+    let is_much = late > 0 && LATE * late as f64 >= all as f64 && class.counts.wait(0.5) >= AT_ONCE;
+    is_much.then(|| {
+        let (late, all) = (numbers::grouped(late), numbers::count(all as usize, "wait"));
+        format!("{late} of {all} ended at a deadline, without the lock")
+    })
+}
+
+/// Whether its holders wait for a lock most of the time for which others wait for them: for another
+/// one of its class perhaps.
+fn nested(class: &ClassSample) -> bool {
+    2 * waits_within(class) >= awaited(class).max(1)
+}
+
+fn awaited(class: &ClassSample) -> u64 {
+    holders(class).iter().map(|caller| caller.hold_ns).sum()
+}
+
+fn waits_within(class: &ClassSample) -> u64 {
+    class.within.iter().map(|within| within.ns).sum()
+}
+
 /// Where holders wait for another lock while others wait for them: what helps there helps here.
-fn elsewhere(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<String> {
-    let awaited: u64 = holds.callers.iter().map(|caller| caller.hold_ns).sum();
-    let all: u64 = class.within.iter().map(|within| within.ns).sum();
-    if 2 * all < awaited.max(1) {
+fn elsewhere(facts: &Facts<'_>, class: &ClassSample) -> Option<String> {
+    if !nested(class) {
         return None;
     }
     let waits = |inner: &ClassSample| class.within.iter().filter(|within| within.is_for(inner)).collect::<Vec<_>>();
@@ -224,7 +259,7 @@ fn elsewhere(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Optio
 }
 
 /// Where the holds for which others wait are slow.
-fn slow(holds: &Holds<'_>, counts: &Counts, readers_wait: u64) -> Option<String> {
+fn slow(holds: &Holds<'_>, counts: &Counts, of_readers: bool) -> Option<String> {
     let top = holds.callers.first()?;
     // A section that everybody has, and that is short as a rule, is not slow because some threads
     // lost their CPU in it.
@@ -236,7 +271,7 @@ fn slow(holds: &Holds<'_>, counts: &Counts, readers_wait: u64) -> Option<String>
     }
     let what = "Do the slow work there outside of the lock";
     Some(match top {
-        top if !top.shared && 2 * readers_wait > counts.wait_ns => {
+        top if !top.shared && of_readers => {
             let copy = "publish a copy in place of writing under it";
             format!("Readers starve behind that writer. {what}, or {copy}.")
         }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use lockyard_segment::Sample;
 use lockyard_segment::layout::CLASSES;
-use lockyard_segment::sample::{CallerSample, ClassSample, ThreadSample};
+use lockyard_segment::sample::{CallerSample, ClassSample, Place, ThreadSample};
 
 use super::numbers;
 use crate::deadlock;
 use crate::known::Known;
 use crate::symbols::Symbols;
+use crate::terminal::visible;
 
 /// A share of the threads' time that is not worth a change.
 pub(super) const SMALL: f64 = 0.01;
@@ -50,8 +51,23 @@ impl Facts<'_> {
         (cpu > 0.0 && all > 0.0).then(|| self.thread_time.as_secs_f64() * (cpu / all).min(1.0))
     }
 
-    /// The class as people know it.
+    /// The class as people know it: of several that are called alike all but the first are numbered.
     pub(crate) fn label(&self, class: &ClassSample) -> String {
+        let label = self.unnumbered(class);
+        let place = |class: &ClassSample| Place { file: class.name.clone(), place: class.site };
+        let key = |class: &ClassSample| (class.kind.clone(), class.name.clone(), class.site);
+        let (own, at) = (key(class), place(class));
+        let alike = |other: &&ClassSample| {
+            let may_be = class.kind == other.kind && self.symbols.are_in_line(&at, &place(other));
+            may_be && self.unnumbered(other) == label
+        };
+        match self.sample.classes.iter().filter(alike).position(|other| key(other) == own) {
+            None | Some(0) => label,
+            Some(before) => format!("{label} #{}", before + 1),
+        }
+    }
+
+    fn unnumbered(&self, class: &ClassSample) -> String {
         let kind = match class.kind.as_str() {
             "" if self.sample.classes.len() >= CLASSES => BEYOND,
             "" => "other locks",
@@ -67,11 +83,11 @@ impl Facts<'_> {
             (0, "") => kind.to_owned(),
             (0, name) => format!("{kind} {name}"),
             (place, file) if file.starts_with('/') || file.is_empty() => {
-                let place = lockyard_segment::sample::Place { file: file.to_owned(), place };
+                let place = Place { file: file.to_owned(), place };
                 format!("{kind} of {}", self.symbols.line(&place))
             }
             (place, name) => {
-                let at = lockyard_segment::sample::Place { file: name.to_owned(), place };
+                let at = Place { file: name.to_owned(), place };
                 match self.symbols.call(&at) {
                     Some(_) => format!("{kind} of {}", self.symbols.line(&at)),
                     None => format!("{kind} {name} of {place:#x}"),
@@ -88,7 +104,7 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// A thread as people know it.
 pub(crate) fn called(thread: u32, name: &str) -> String {
-    if name.is_empty() { format!("thread {thread}") } else { format!("thread {thread} \"{name}\"") }
+    if name.is_empty() { format!("thread {thread}") } else { format!("thread {thread} \"{}\"", visible(name)) }
 }
 
 /// The callers that waited most, first.
@@ -103,6 +119,24 @@ pub(super) fn holders(class: &ClassSample) -> Vec<&CallerSample> {
     let mut holders: Vec<_> = class.callers.iter().filter(|caller| caller.hold_ns > 0).collect();
     holders.sort_by_key(|caller| std::cmp::Reverse(caller.hold_ns));
     holders
+}
+
+/// How long readers waited.
+pub(super) fn readers_wait(class: &ClassSample) -> u64 {
+    class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum()
+}
+
+/// Whether most of the waiting is that of readers: they wait for writers.
+pub(super) fn is_of_readers(class: &ClassSample) -> bool {
+    readers_wait(class).saturating_mul(2) > class.counts.wait_ns
+}
+
+/// The [holders] to name. Those of readers overlap, so that their times say little beside a
+/// writer's: where most of the waiting is that of readers, these are the writers, if one is known.
+pub(super) fn blamed(class: &ClassSample) -> Vec<&CallerSample> {
+    let holders = holders(class);
+    let writes = holders.iter().any(|holder| !holder.shared);
+    holders.into_iter().filter(|holder| !(writes && holder.shared && is_of_readers(class))).collect()
 }
 
 /// The thread that still holds what threads have waited for longest, and where it took it.
@@ -122,7 +156,7 @@ pub(super) fn standing<'a>(facts: &'a Facts<'_>, class: &ClassSample) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use lockyard_segment::sample::{Hold, Place, Wait};
+    use lockyard_segment::sample::{Counts, Hold, Wait};
 
     use super::*;
 
@@ -142,6 +176,52 @@ mod tests {
         assert_eq!(label(vec![class("Mutex", "a\tb\nc")]), "Mutex a b c");
         assert_eq!(label(vec![class("", "")]), "other locks");
         assert_eq!(label(vec![class("", ""); CLASSES]), "locks beyond the 255 classes");
+    }
+
+    /// Two rows of a table had one name.
+    #[test]
+    fn classes_that_are_called_alike_are_numbered() {
+        // Two places in one function of this program, which has no lines or is in one of them.
+        let name = std::env::current_exe().unwrap().to_string_lossy().into_owned();
+        let (symbols, known) = (&Symbols::default(), &Known::default());
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let base = maps.lines().find(|line| line.ends_with(&name)).unwrap();
+        let base = usize::from_str_radix(base.split('-').next().unwrap(), 16).unwrap();
+        let site = (percent as fn(f64) -> String as usize - base) as u64;
+        let class = |site, kind: &str| ClassSample {
+            kind: kind.to_owned(),
+            name: name.clone(),
+            site,
+            ..ClassSample::default()
+        };
+        let classes = vec![class(site + 1, "mutex"), class(site + 1, "rwlock"), class(site + 2, "mutex")];
+        let sample = Sample { classes, ..Sample::default() };
+        let facts = Facts { sample: &sample, thread_time: Duration::ZERO, cpus: 2, ended: true, symbols, known };
+        let labels: Vec<String> = sample.classes.iter().map(|class| facts.label(class)).collect();
+        assert!(labels[0].starts_with("mutex of ") && labels[2] == format!("{} #2", labels[0]), "{labels:?}");
+        assert!(labels[1].starts_with("rwlock of ") && !labels[1].contains('#'), "{labels:?}");
+    }
+
+    /// They went to the terminal as they were, in the middle of the first sentence.
+    #[test]
+    fn names_of_threads_have_one_line_and_no_colour() {
+        assert_eq!(called(7, "a\u{1b}[31mb\nc"), "thread 7 \"a\\u{1b}[31mb\\nc\"");
+        assert_eq!((called(7, "flusher"), called(7, "")), ("thread 7 \"flusher\"".to_owned(), "thread 7".to_owned()));
+    }
+
+    /// Readers beside each other were said to hold what readers wait for.
+    #[test]
+    fn readers_that_wait_do_so_for_writers() {
+        let caller = |shared, wait_ns, hold_ns| CallerSample { shared, wait_ns, hold_ns, ..CallerSample::default() };
+        let blame = |callers: Vec<CallerSample>| {
+            let wait_ns = callers.iter().map(|caller| caller.wait_ns).sum();
+            let class =
+                ClassSample { callers, counts: Counts { wait_ns, ..Counts::default() }, ..ClassSample::default() };
+            blamed(&class).into_iter().map(|caller| caller.hold_ns).collect::<Vec<_>>()
+        };
+        assert_eq!(blame(vec![caller(true, 90, 700), caller(false, 10, 300)]), [300]);
+        assert_eq!(blame(vec![caller(true, 10, 700), caller(false, 90, 300)]), [700, 300]);
+        assert_eq!(blame(vec![caller(true, 90, 700), caller(false, 10, 0)]), [700]);
     }
 
     /// The thread was named whose lock another one had released.

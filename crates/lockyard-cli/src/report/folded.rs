@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use super::facts::Facts;
+use crate::terminal::visible;
 
 /// The lines. Writing to a string cannot fail.
 pub(crate) fn render(what: &str, facts: &Facts<'_>) -> String {
@@ -32,7 +33,7 @@ pub(crate) fn render(what: &str, facts: &Facts<'_>) -> String {
 
 /// `text` as a frame: a semicolon ends one, a line break all of them.
 fn frame(text: &str) -> String {
-    text.replace(';', ",").replace(['\n', '\r'], " ")
+    visible(&text.replace(';', ",").replace(['\n', '\r'], " ")).into_owned()
 }
 
 #[cfg(test)]

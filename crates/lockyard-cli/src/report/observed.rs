@@ -10,6 +10,7 @@ use super::look::{Look, align_right, new_table, trimmed};
 use super::numbers;
 use super::verdict;
 use super::waiting;
+use crate::chosen;
 use crate::events;
 use crate::terminal;
 
@@ -49,7 +50,7 @@ pub(crate) fn render(what: &str, facts: &Facts<'_>, look: Look, extent: Extent) 
     if !sample.locks.is_empty() {
         head.push(sample.locks.clone());
     }
-    let _ = writeln!(out, "{what}  {}\n", look.dim(&head.join(", ")));
+    let _ = writeln!(out, "{}  {}\n", terminal::visible(what), look.dim(&head.join(", ")));
     out.push_str(&classes(facts, look, extent));
     if extent.events {
         out.push_str(&events(sample, look));
@@ -62,21 +63,33 @@ pub(crate) fn render(what: &str, facts: &Facts<'_>, look: Look, extent: Extent) 
 }
 
 /// One line for each class that lost time, after the time since the report began: what `--interval`
-/// prints.
-pub(crate) fn lines(facts: &Facts<'_>, at: f64) -> String {
-    let classes = ranked(facts);
-    let mut out = String::new();
-    for class in classes.iter().filter(|class| class.lost_ns() > 0).take(MOST_CLASSES) {
+/// prints, in `width` columns if that is known.
+pub(crate) fn lines(facts: &Facts<'_>, at: f64, width: Option<usize>) -> String {
+    let lossy = |class: &&ClassSample| class.lost_ns() > 0;
+    let classes: Vec<_> = ranked(facts).into_iter().filter(lossy).take(MOST_CLASSES).collect();
+    let labels: Vec<String> = classes.iter().map(|class| facts.label(class)).collect();
+    let line = |class: &ClassSample, label: &str, is_short: bool| {
         let counts = &class.counts;
-        let _ = writeln!(
-            out,
-            "{at:8.1} s  lost {:>8} ({:>6})  {:>6} waits, the longest {:>8}  {}",
+        let (at, gap, longest) = match is_short {
+            true => (format!("{at:6.1} s"), " ", "max"),
+            false => (format!("{at:8.1} s"), "  ", "the longest"),
+        };
+        format!(
+            "{at}{gap}lost {:>8} ({:>6}){gap}{:>6} waits, {longest} {:>8}  {label}",
             numbers::time(class.lost_ns() as f64),
             facts::percent(facts.share(class.lost_ns())),
             numbers::grouped(counts.contended),
             numbers::time(counts.wait_max.max(class.waiting.longest_ns) as f64),
-            facts.label(class),
-        );
+        )
+    };
+    let columns = |text: &str| text.chars().count();
+    let widest = classes.iter().zip(&labels).map(|(class, label)| columns(&line(class, label, false))).max();
+    let is_short = width < widest && width.is_some();
+    let mut out = String::new();
+    let rest = classes.iter().map(|class| columns(&line(class, "", is_short))).max().unwrap_or(0);
+    let room = width.filter(|_| is_short).map_or(usize::MAX, |width| width.saturating_sub(rest).max(LEAST_LABEL));
+    for (class, label) in classes.iter().zip(fitted(&labels, room)) {
+        let _ = writeln!(out, "{}", line(class, &label, is_short));
     }
     if out.is_empty() {
         let _ = writeln!(out, "{at:8.1} s  no wait, {} acquisitions", numbers::grouped(facts.sample.acquired()));
@@ -153,13 +166,14 @@ fn classes(facts: &Facts<'_>, look: Look, extent: Extent) -> String {
         return String::new();
     }
     let shown = &classes[..classes.len().min(MOST_CLASSES)];
-    let mut labels: Vec<String> = shown.iter().map(|class| facts.label(class)).collect();
-    let columns = fitting(facts, shown, &labels, extent);
-    if let Some(width) = extent.width.filter(|_| !extent.wide) {
+    let labels: Vec<String> = shown.iter().map(|class| facts.label(class)).collect();
+    let brief = briefly(&labels);
+    let columns = fitting(facts, shown, &brief, extent);
+    let room = extent.width.filter(|_| !extent.wide).map_or(usize::MAX, |width| {
         let taken: usize = columns.iter().map(|column| width_of(facts, shown, column) + GAP).sum();
-        let room = width.saturating_sub(taken + GAP + 4).max(LEAST_LABEL);
-        labels.iter_mut().for_each(|label| *label = shortened(label, room));
-    }
+        width.saturating_sub(taken + GAP + 4).max(LEAST_LABEL)
+    });
+    let labels = fitted(&labels, room);
     let head = std::iter::once("  lock class").chain(columns.iter().map(|(head, ..)| *head));
     let mut table = new_table(look, head);
     align_right(&mut table, &(1..=columns.len()).collect::<Vec<_>>());
@@ -183,7 +197,7 @@ fn classes(facts: &Facts<'_>, look: Look, extent: Extent) -> String {
 const NOTE: &str = "  Sorted by time lost: waiting, spinning included. The longest hold is of a sample, and of those that had others wait: of these what came before the first of the others is left out, as a rule.";
 
 /// The columns that there is room for: those that matter least go first.
-fn fitting(facts: &Facts<'_>, shown: &[&ClassSample], labels: &[String], extent: Extent) -> Vec<Column> {
+fn fitting(facts: &Facts<'_>, shown: &[&ClassSample], labels: &[&str], extent: Extent) -> Vec<Column> {
     let mut columns: Vec<Column> = COLUMNS.into_iter().filter(|(_, rank, _)| extent.wide || *rank < 9).collect();
     let Some(width) = extent.width.filter(|_| !extent.wide) else { return columns };
     let label = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
@@ -201,6 +215,25 @@ fn fitting(facts: &Facts<'_>, shown: &[&ClassSample], labels: &[String], extent:
 fn width_of(facts: &Facts<'_>, shown: &[&ClassSample], (head, _, cell): &Column) -> usize {
     let cells = shown.iter().map(|class| cell(facts, class).chars().count());
     cells.chain([head.chars().count()]).max().unwrap_or(0)
+}
+
+/// `labels`, each in `room` columns.
+pub(crate) fn fitted(labels: &[String], room: usize) -> Vec<String> {
+    let fit = |(label, brief): (&String, &str)| match label.chars().count() <= room {
+        true => label.clone(),
+        false => shortened(brief, room),
+    };
+    labels.iter().zip(briefly(labels)).map(fit).collect()
+}
+
+/// `labels` without what their lines are inlined into, unless others begin alike.
+fn briefly(labels: &[String]) -> Vec<&str> {
+    let brief = |label: &str| label.find(") in ").map_or(label.len(), |end| end + 1);
+    let one = |label: &'_ String| {
+        let end = brief(label);
+        labels.iter().filter(|other| other.starts_with(&label[..end])).count() == 1
+    };
+    labels.iter().map(|label| if one(label) { &label[..brief(label)] } else { label }).collect()
 }
 
 /// `label` in `room` columns: its middle is left out, since both ends tell most.
@@ -314,136 +347,9 @@ fn fallbacks(sample: &Sample) -> String {
             None => format!("{reason} {}", numbers::grouped(*count)),
         })
         .collect();
-    if some.is_empty() { String::new() } else { format!("Left to the C library: {}.\n", some.join(", ")) }
+    let help = chosen::inheriting(sample).map_or_else(String::new, |help| format!("; {help}"));
+    if some.is_empty() { String::new() } else { format!("Left to the C library: {}{help}.\n", some.join(", ")) }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::time::Duration;
-
-    use lockyard_segment::histogram;
-    use lockyard_segment::sample::Counts;
-
-    use super::*;
-    use crate::known::Known;
-    use crate::symbols::Symbols;
-
-    const LOOK: Look = Look { styled: false, full_titles: true, events: true };
-    const ALL: Extent = Extent { wide: true, events: true, width: None };
-
-    pub(crate) fn sample() -> Sample {
-        let mut counts =
-            Counts { acquired: 1000, contended: 10, parks: 4, wait_ns: 50_000, wait_max: 9_000, ..Counts::default() };
-        counts.waits[histogram::bucket(5_000)] = 10;
-        let waiting = Waiting { threads: 2, longest_ns: 3_000_000, sum_ns: 4_000_000, holder: 4711 };
-        let (kind, name) = ("mutex".to_owned(), "a \"b\"".to_owned());
-        let class = ClassSample { kind, name, waiting, counts, ..ClassSample::default() };
-        Sample {
-            process: 7,
-            locks: "mutex=hq".to_owned(),
-            seconds: 2.0,
-            threads: 3,
-            events: vec![("mutex_slowpath".to_owned(), 10), ("mutex_fail".to_owned(), 0)],
-            fallbacks: vec![("robust".to_owned(), 2), ("shared".to_owned(), 0)],
-            classes: vec![ClassSample::default(), class],
-            ..Sample::default()
-        }
-    }
-
-    pub(crate) fn with<T>(sample: &Sample, use_it: impl FnOnce(&Facts<'_>) -> T) -> T {
-        let thread_time = Duration::from_secs(6);
-        let (symbols, known) = (Symbols::default(), Known::default());
-        use_it(&Facts { sample, thread_time, cpus: 2, ended: false, symbols: &symbols, known: &known })
-    }
-
-    #[test]
-    fn people_see_what_happened() {
-        let text = with(&sample(), |facts| render("memcached (process 7)", facts, LOOK, ALL));
-        for part in [
-            "memcached (process 7)  2.00 s, 3 threads, mutex=hq",
-            "mutex_slowpath",
-            "found the lock taken",
-            "mutex a \"b\"",
-            "mutex a \"b\": 2 threads waiting now, the first since 3.00 ms, when thread 4711 held it.",
-            "1.00 %",
-            "Left to the C library: robust 2.",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        assert!(!text.contains("mutex_fail") && !text.contains("other locks") && !text.contains("shared"), "{text}");
-        let row = text.lines().find(|line| line.contains("mutex_slowpath")).unwrap();
-        assert_eq!(row.split_whitespace().collect::<Vec<_>>()[1..4], ["10", "5.00", "0.010"]);
-        let few = with(&sample(), |facts| render("x", facts, LOOK, Extent { wide: false, events: false, width: None }));
-        assert!(!few.contains("mutex_slowpath") && !few.contains("p99"), "{few}");
-    }
-
-    #[test]
-    fn tables_fit() {
-        let mut sample = sample();
-        sample.classes[1].name = "the lock of a table with a name that is much too long for any terminal".to_owned();
-        for width in [60, 80, 100, 200] {
-            let extent = Extent { wide: false, events: false, width: Some(width) };
-            let text = with(&sample, |facts| classes(facts, LOOK, extent));
-            let table = text.lines().take(3);
-            table.for_each(|line| assert!(line.chars().count() <= width, "{width}: {line}"));
-            assert!(text.contains("time lost") && text.contains("max wait"), "{text}");
-            assert_eq!(text.contains("max hold"), width >= 80, "{width}: {text}");
-            let label = text.lines().nth(2).and_then(|row| row.split("  ").nth(1)).expect("a row");
-            assert!(label.chars().count() >= SHORT_LABEL, "{width}: {text}");
-            assert_eq!(text.contains("contended"), width >= 200, "{width}: {text}");
-        }
-        assert_eq!((shortened("abcdefgh", 5), shortened("abc", 5)), ("ab…gh".to_owned(), "abc".to_owned()));
-    }
-
-    #[test]
-    fn no_line_of_code_is_told_of_twice_in_the_same_words() {
-        let caller = |shared, ms: u64, holder| CallerSample {
-            shared,
-            waits: 2,
-            wait_ns: ms * 1_000_000,
-            wait_max: ms * 500_000,
-            holds: 3,
-            hold_ns: ms * 2_000_000,
-            hold_max: ms * 1_000_000,
-            holder,
-            ..CallerSample::default()
-        };
-        let class = |callers| ClassSample { kind: "rwlock".to_owned(), callers, ..ClassSample::default() };
-        let (reader, writer) = (caller(true, 4, 12), caller(false, 2, 11));
-        let text = with(&sample(), |facts| callers(facts, &class(vec![writer.clone(), reader, writer.clone()])));
-        let expected = [
-            "  rwlock",
-            "    waited in code that is not known (reading): 4.00 ms in 2 waits, at most 2.00 ms",
-            "    waited in code that is not known (writing): 4.00 ms in 4 waits, at most 1.00 ms",
-            "    held from code that is not known (reading): others waited in 3 holds, at most 4.00 ms, by thread 12",
-            "    held from code that is not known (writing): others waited in 6 holds, at most 2.00 ms, by thread 11",
-            "",
-        ];
-        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
-        let plain = with(&sample(), |facts| callers(facts, &class(vec![writer])));
-        assert!(plain.contains("waited in code that is not known: "), "{plain}");
-    }
-
-    /// Of the time since a reset a longest hold was told of that had been before.
-    #[test]
-    fn what_is_not_known_of_the_longest_times_is_not_told() {
-        let (waits, wait_ns, hold_ns) = (2, 900_000_000, 9_000);
-        let caller = CallerSample { waits, wait_ns, holds: 3, hold_ns, ..CallerSample::default() };
-        let counts = Counts { contended: waits, wait_ns, hold_max: 77_000, ..Counts::default() };
-        let class = ClassSample { counts, callers: vec![caller], ..ClassSample::default() };
-        let sample = Sample { classes: vec![class], ..sample() };
-        let text = with(&sample, |facts| render("x", facts, LOOK, Extent { wide: false, events: false, width: None }));
-        assert!(text.starts_with("Locks cost this program"), "{text}");
-        assert!(text.contains("900 ms in 2 waits\n") && text.contains("others waited in 3 holds\n"), "{text}");
-        assert!(!text.contains("77.0") && !text.contains("up to"), "{text}");
-    }
-
-    #[test]
-    fn an_interval_is_a_line_for_each_class() {
-        let text = with(&sample(), |facts| lines(facts, 1.5));
-        assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.starts_with("     1.5 s  lost  4.05 ms (0.068 %)") && text.ends_with("mutex a \"b\"\n"), "{text}");
-        let quiet = with(&Sample::default(), |facts| lines(facts, 2.0));
-        assert!(quiet.contains("no wait"), "{quiet}");
-    }
-}
+pub(crate) mod tests;

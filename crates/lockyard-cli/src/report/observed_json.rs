@@ -12,6 +12,8 @@ use crate::symbols::Symbols;
 #[derive(Debug, Serialize)]
 pub(crate) struct Document {
     what: String,
+    /// Whether it is of one interval, not of all that was counted.
+    interval: bool,
     verdict: String,
     lost_seconds: f64,
     lost_share: f64,
@@ -105,8 +107,8 @@ struct Times {
     max: u64,
 }
 
-/// What JSON has: every event, every class.
-pub(crate) fn document(what: &str, facts: &Facts<'_>) -> Document {
+/// What JSON has: every event, every class. `interval`: of an interval.
+pub(crate) fn document(what: &str, interval: bool, facts: &Facts<'_>) -> Document {
     let sample = facts.sample;
     let acquired = sample.acquired();
     let event = |(name, count): &(String, u64)| EventLine {
@@ -118,6 +120,7 @@ pub(crate) fn document(what: &str, facts: &Facts<'_>) -> Document {
     let fallback = |(reason, count): &(String, u64)| FallbackLine { reason: reason.clone(), count: *count };
     Document {
         what: what.to_owned(),
+        interval,
         verdict: verdict::verdict(facts),
         lost_seconds: sample.lost_ns() as f64 / 1e9,
         lost_share: facts.share(sample.lost_ns()),
@@ -194,7 +197,8 @@ mod tests {
 
     #[test]
     fn programs_see_everything() {
-        let document = with(&sample(), |facts| serde_json::to_value(document("x", facts)).unwrap());
+        let document = with(&sample(), |facts| serde_json::to_value(document("x", true, facts)).unwrap());
+        assert_eq!(document["interval"], true, "the last line, of everything, looked the same");
         assert_eq!(document["events"][0]["per_second"], 5.0);
         assert_eq!(document["events"][1]["count"], 0);
         assert_eq!(document["classes"][0]["contended_share"], 0.01);

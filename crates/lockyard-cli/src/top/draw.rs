@@ -11,6 +11,7 @@ use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState, Wrap
 use super::state::{Row, State};
 use crate::report::facts::{self, Facts};
 use crate::report::{numbers, observed};
+use crate::terminal;
 
 /// The narrowest that the name of a class is shown.
 const LEAST_LABEL: u16 = 24;
@@ -71,12 +72,15 @@ pub(super) fn screen(frame: &mut Frame<'_>, state: &State) {
     let areas = [Constraint::Length(lines), Constraint::Length(2), Constraint::Min(3), Constraint::Length(1)];
     let [top, head, body, keys] = Layout::vertical(areas).areas(frame.area());
     frame.render_widget(Paragraph::new(sentence).style(BOLD).wrap(Wrap { trim: true }), top);
-    let about = format!("{}, counted for {} s", state.what, numbers::three(facts.sample.seconds));
+    let about = format!("{}, counted for {} s", terminal::visible(&state.what), numbers::three(facts.sample.seconds));
     frame.render_widget(Paragraph::new(about).style(DIM), head);
     let help = match state.opened() {
         Some(class) => {
-            detail(frame, &facts, class, body);
-            "Esc back   ↑↓ class   r count anew   q quit".to_owned()
+            let more = match detail(frame, state, &facts, class, body) {
+                0 => String::new(),
+                lines => format!(" ({lines} below)"),
+            };
+            format!("Esc back   ↑↓ PgUp PgDn scroll{more}   n p class   r count anew   q quit")
         }
         None => {
             table(frame, state, body);
@@ -101,9 +105,12 @@ fn table(frame: &mut Frame<'_>, state: &State, area: Rect) {
         if sorted(head) { cell.style(BOLD) } else { cell }
     });
     let head = TableRow::new(std::iter::once(Cell::from("lock class")).chain(head)).style(DIM);
-    let body = rows.iter().map(|row| {
+    let taken: u16 = columns.iter().map(|(_, width, ..)| width + 1).sum();
+    let room = area.width.saturating_sub(taken).max(LEAST_LABEL);
+    let labels: Vec<String> = rows.iter().map(|row| facts.label(row.class)).collect();
+    let body = rows.iter().zip(observed::fitted(&labels, room.into())).map(|(row, label)| {
         let cells = columns.iter().map(|(_, width, _, cell)| Cell::from(right(&cell(state, row), *width)));
-        TableRow::new(std::iter::once(Cell::from(facts.label(row.class))).chain(cells))
+        TableRow::new(std::iter::once(Cell::from(label)).chain(cells))
     });
     let widths = columns.iter().map(|(_, width, ..)| Constraint::Length(*width));
     let widths = std::iter::once(Constraint::Min(LEAST_LABEL)).chain(widths);
@@ -129,9 +136,11 @@ fn right(text: &str, width: u16) -> String {
     format!("{text:>width$}", width = usize::from(width))
 }
 
-/// A class: who waits, which lines wait and make others wait, and for how long.
-fn detail(frame: &mut Frame<'_>, facts: &Facts<'_>, class: &ClassSample, area: Rect) {
-    let mut lines = vec![Line::styled(facts.label(class), BOLD)];
+/// A class: who waits, which lines wait and make others wait, and for how long. How many lines are
+/// below those that there is room for.
+fn detail(frame: &mut Frame<'_>, state: &State, facts: &Facts<'_>, class: &ClassSample, area: Rect) -> usize {
+    let (width, height) = (usize::from(area.width.max(1)), usize::from(area.height));
+    let mut told = vec![facts.label(class)];
     let place = facts.sample.classes.iter().position(|one| std::ptr::eq(one, class));
     for thread in &facts.sample.waiters {
         let Some(wait) = thread.waits.as_ref().filter(|wait| Some(wait.class) == place) else { continue };
@@ -139,35 +148,48 @@ fn detail(frame: &mut Frame<'_>, facts: &Facts<'_>, class: &ClassSample, area: R
             0 => String::new(),
             holder => format!(", held by thread {holder} when it began"),
         };
-        lines.push(Line::from(format!(
+        told.push(format!(
             "  {} waits since {} in {}{held}",
             facts::called(thread.thread, &thread.name),
             numbers::time(wait.ns as f64),
             facts.symbols.line(&wait.place),
-        )));
+        ));
     }
     let callers = observed::callers(facts, class);
-    lines.extend(callers.lines().skip(1).map(|line| Line::from(line.trim_start().to_owned())).map(indented));
-    let text = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let [above, below] = Layout::vertical([Constraint::Length(text.saturating_add(1)), Constraint::Min(0)]).areas(area);
-    frame.render_widget(Paragraph::new(lines), above);
-    let halves: [Rect; 2] = Layout::horizontal([Constraint::Fill(1); 2]).areas(below);
-    let pictures = [("  waits", &class.counts.waits), ("  holds, a sample", &class.counts.holds)];
-    for ((what, counts), half) in pictures.into_iter().zip(halves) {
-        let bars = bars(counts).into_iter().map(Line::from);
-        let picture: Vec<Line<'_>> = std::iter::once(Line::styled(what, DIM)).chain(bars).collect();
-        frame.render_widget(Paragraph::new(picture), half);
+    told.extend(callers.lines().skip(1).map(|line| format!("  {}", line.trim_start())));
+    // What is too long goes on below, further in than all lines begin.
+    let folded = told.iter().map(|line| terminal::wrapped(line, width, 4));
+    let mut lines: Vec<Line<'_>> =
+        folded.flat_map(|text| text.lines().map(|line| Line::from(line.to_owned())).collect::<Vec<_>>()).collect();
+    if let Some(first) = lines.first_mut() {
+        *first = std::mem::take(first).style(BOLD);
     }
+    lines.push(Line::default());
+    lines.extend(pictures(class, width));
+    let first = state.first_of(lines.len(), height);
+    let below = lines.len().saturating_sub(first + height);
+    frame.render_widget(Paragraph::new(lines.split_off(first.min(lines.len()))), area);
+    below
 }
 
-fn indented(line: Line<'static>) -> Line<'static> {
-    let mut spans = line.spans;
-    spans.insert(0, "  ".into());
-    Line::from(spans)
+/// The distributions of waits and holds beside each other.
+fn pictures(class: &ClassSample, width: usize) -> Vec<Line<'static>> {
+    let half = width / 2;
+    // What stands beside a bar: a time, and a count.
+    let bar = half.saturating_sub(26).clamp(1, BAR);
+    let [waits, holds] = [("  waits", &class.counts.waits), ("  holds, a sample", &class.counts.holds)]
+        .map(|(what, counts)| [vec![what.to_owned()], bars(counts, bar)].concat());
+    let empty = String::new();
+    let row = |at: usize| {
+        let [left, right] = [&waits, &holds].map(|lines| lines.get(at).unwrap_or(&empty));
+        let line = Line::from(format!("{left:<half$}{right}"));
+        if at == 0 { line.style(DIM) } else { line }
+    };
+    (0..waits.len().max(holds.len())).map(row).collect()
 }
 
-/// A bar for each two octaves between the first and the last that hold anything.
-fn bars(counts: &[u64]) -> Vec<String> {
+/// A bar of at most `longest` columns for each two octaves between the first and the last that hold anything.
+fn bars(counts: &[u64], longest: usize) -> Vec<String> {
     const TWO: usize = 8;
     let sums: Vec<u64> =
         counts.chunks(TWO).map(|four| four.iter().fold(0, |sum: u64, &n| sum.saturating_add(n))).collect();
@@ -176,15 +198,16 @@ fn bars(counts: &[u64]) -> Vec<String> {
     let most = sums.iter().copied().max().unwrap_or(1).max(1);
     let bar = |place: usize| {
         let count = sums[place];
-        let length = (count as f64 / most as f64 * BAR as f64).ceil() as usize;
+        let length = (count as f64 / most as f64 * longest as f64).ceil() as usize;
         let least = numbers::time(histogram::lower(place * TWO) as f64);
-        format!("  {least:>8} …  {:<BAR$} {}", "█".repeat(length), numbers::grouped(count))
+        format!("  {least:>8} …  {:<longest$} {}", "█".repeat(length), numbers::grouped(count))
     };
     (first..=last).map(bar).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use lockyard_segment::sample::{Place, ThreadSample, Wait};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -193,7 +216,11 @@ mod tests {
     use crate::known::Known;
 
     fn drawn(state: &State, width: u16) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(width, 30)).unwrap();
+        drawn_on(state, width, 30)
+    }
+
+    fn drawn_on(state: &State, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| screen(frame, state)).unwrap();
         terminal.backend().to_string()
     }
@@ -220,6 +247,10 @@ mod tests {
         ] {
             assert!(text.contains(&part.replace("\"\"", "\"")), "{part}: {text}");
         }
+        let mut long = observed::tests::sample();
+        long.classes[1].name = "of open_the_table_of_accounts (accounts.c:15)".to_owned();
+        let cut = drawn(&State::new("x".to_owned(), Known::default(), long), 80);
+        assert!(cut.contains("…") && cut.contains("accounts.c:15)"), "{cut}");
         let narrow = drawn(&state(), 60);
         assert!(narrow.contains("max wait") && narrow.contains("lost now") && !narrow.contains("holder"), "{narrow}");
         drawn(&state(), 1);
@@ -231,7 +262,36 @@ mod tests {
         state.open(true);
         let text = drawn(&state, 100);
         assert!(text.contains("2.05 µs …") && text.contains("█") && text.contains("Esc back"), "{text}");
-        assert!(bars(&[0; histogram::BUCKETS]).is_empty());
+        assert!(bars(&[0; histogram::BUCKETS], BAR).is_empty());
+    }
+
+    /// Lines were cut within a number, and nothing showed the rest.
+    #[test]
+    fn an_open_class_goes_on_below_and_is_scrolled() {
+        let mut sample = observed::tests::sample();
+        let place = Place { file: "/usr/lib/x86_64-linux-gnu/libstore-of-accounts.so.1".to_owned(), place: 0x1f0 };
+        let wait = Wait { lock: 8, class: 1, place, since: 1, ns: 5, holder: 16_970, has_deadline: false };
+        let name = "flusher".to_owned();
+        let waiter = ThreadSample { process: 1, thread: 16_971, name, waits: Some(wait), ..ThreadSample::default() };
+        sample.waiters = vec![waiter; 6];
+        let mut state = State::new("x".to_owned(), Known::default(), sample);
+        state.open(true);
+        let label = "mutex a";
+        let top = drawn_on(&state, 80, 24);
+        assert!(top.contains("by thread 16970") && top.contains("2.05 µs …"), "{top}");
+        assert!(top.contains("Esc back") && !top.contains("below"), "{top}");
+        let body = |state: &State| drawn_on(state, 80, 14).lines().skip(6).collect::<String>();
+        let short = body(&state);
+        assert!(short.contains(" below)") && short.contains(label), "{short}");
+        state.turn(1);
+        let next = body(&state);
+        assert!(!next.contains(label) && next.contains("thread 16971"), "{next}");
+        (0..9).for_each(|_| state.turn(1));
+        let last = body(&state);
+        assert!(last.contains("2.05 µs …") && !last.contains("below"), "{last}");
+        state.turn(-1);
+        state.go(-99);
+        assert!(body(&state).contains(label));
     }
 
     #[test]

@@ -164,8 +164,12 @@ fn obey(state: &mut State, key: KeyEvent) -> bool {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
         KeyCode::Char('r') => state.begin_anew(),
         KeyCode::Char('s') => state.sort_by_the_next(),
-        KeyCode::Down | KeyCode::Char('j') => state.select(1),
-        KeyCode::Up | KeyCode::Char('k') => state.select(-1),
+        KeyCode::Down | KeyCode::Char('j') => state.go(1),
+        KeyCode::Up | KeyCode::Char('k') => state.go(-1),
+        KeyCode::PageDown => state.turn(1),
+        KeyCode::PageUp => state.turn(-1),
+        KeyCode::Char('n') => state.select(1),
+        KeyCode::Char('p') => state.select(-1),
         KeyCode::Enter | KeyCode::Right => state.open(true),
         KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => state.open(false),
         _ => {}
@@ -202,9 +206,9 @@ mod tests {
     fn keys_do_what_the_screen_says() {
         let mut state = State::new("x".to_owned(), Known::default(), observed::tests::sample());
         let mut press = |code, modifiers| obey(&mut state, KeyEvent::new(code, modifiers));
-        for code in
-            [KeyCode::Char('r'), KeyCode::Char('s'), KeyCode::Down, KeyCode::Enter, KeyCode::Esc, KeyCode::Char('c')]
-        {
+        let letters = ['r', 's', 'n', 'p', 'c'].map(KeyCode::Char);
+        let keys = [KeyCode::Down, KeyCode::PageDown, KeyCode::Enter, KeyCode::Down, KeyCode::PageUp, KeyCode::Esc];
+        for code in letters.into_iter().chain(keys) {
             assert!(press(code, KeyModifiers::NONE), "{code:?}");
         }
         assert!(!press(KeyCode::Char('q'), KeyModifiers::NONE) && !press(KeyCode::Char('c'), KeyModifiers::CONTROL));

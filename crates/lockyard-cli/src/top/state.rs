@@ -1,5 +1,6 @@
 //! What the screen shows: since when, in which order, which class.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::thread;
 use std::time::Duration;
@@ -68,6 +69,10 @@ pub(super) struct State {
     pub(super) sort: Sort,
     selected: Option<Key>,
     opened: bool,
+    /// The first line of an open class that is shown, and how many are: the screen knows how many
+    /// there are, and sets both.
+    first: Cell<usize>,
+    page: Cell<usize>,
 }
 
 /// A class, since the beginning and in the last interval.
@@ -115,6 +120,8 @@ impl State {
             sort: Sort::Lost,
             selected: None,
             opened: false,
+            first: Cell::new(0),
+            page: Cell::new(1),
         }
     }
 
@@ -165,6 +172,28 @@ impl State {
         let rows = self.rows();
         let place = self.place(&rows).saturating_add_signed(steps).min(rows.len().saturating_sub(1));
         self.selected = rows.get(place).map(|row| key(row.class));
+        self.first.set(0);
+    }
+
+    /// Goes down by so many lines in an open class, or by so many rows where none is.
+    pub(super) fn go(&mut self, lines: isize) {
+        match self.opened() {
+            Some(_) => self.first.set(self.first.get().saturating_add_signed(lines)),
+            None => self.select(lines),
+        }
+    }
+
+    /// The same by pages.
+    pub(super) fn turn(&mut self, pages: isize) {
+        self.go(pages.saturating_mul(self.page.get().max(1) as isize));
+    }
+
+    /// The first of `lines` that is shown where there is room for `page` of them: the last page is
+    /// a whole one.
+    pub(super) fn first_of(&self, lines: usize, page: usize) -> usize {
+        self.page.set(page);
+        self.first.set(self.first.get().min(lines.saturating_sub(page)));
+        self.first.get()
     }
 
     /// Opens the class that is selected, or closes it.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{place_in, preloaded, stat, told_of};
+use super::{place_in, preloaded, program, stat, told_of};
 
 fn at(function: &str, mark: &str) -> String {
     place_in("processes", function, mark)
@@ -114,4 +114,17 @@ fn a_process_of_another_namespace_with_the_same_number_is_counted() {
         assert!(sentence.contains(part), "{part}: {report}");
     }
     assert!(report.contains("mutex of alone"), "and what the other one took: {report}");
+}
+
+/// What came after the last whole interval was not told, and the total looked like one more.
+#[test]
+fn the_last_part_is_told_and_the_total_is_told_apart() {
+    let output = stat(&["--json", "--interval", "100ms"], &program(""), "hold").output().expect("the binary runs");
+    let text = String::from_utf8(output.stderr).expect("UTF-8");
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {text}")));
+    let lines: Vec<serde_json::Value> = lines.collect();
+    let (total, parts) = lines.split_last().expect("a line");
+    assert!(total["interval"] == false && parts.iter().all(|part| part["interval"] == true), "{text}");
+    let seconds = |line: &serde_json::Value| line["seconds"].as_f64().expect("a number");
+    assert!((parts.iter().map(seconds).sum::<f64>() - seconds(total)).abs() < 0.001, "{text}");
 }

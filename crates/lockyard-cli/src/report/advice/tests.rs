@@ -205,3 +205,22 @@ fn a_few_locks_of_many_that_are_hot_are_told_apart_from_all_of_them() {
     }
     assert!(said(1 << 16, [(0xab40, 900), (0, 0), (0, 0), (0, 0)]).unwrap().contains("Of its 65,536 locks or more, "));
 }
+
+/// Threads that take two locks in different orders, with a deadline, were told to do slow work
+/// outside.
+#[test]
+fn waits_that_end_at_a_deadline_are_told() {
+    let mut counts = Counts { acquired: 300, contended: 209, gave_up: 71, wait_ns: 2_850_000_000, ..Counts::default() };
+    (counts.waits[bucket(13_000_000)], counts.wait_max) = (209, 20_500_000);
+    let caller = CallerSample { holds: 211, hold_ns: 2_900_000_000, hold_max: 21_400_000, ..CallerSample::default() };
+    let mut class = ClassSample { kind: "mutex".to_owned(), counts, callers: vec![caller], ..ClassSample::default() };
+    let begin = "71 of 209 waits ended at a deadline, without the lock";
+    let slow = said(class.clone());
+    assert!(slow.starts_with(&format!("{begin}. Do the slow work there outside of the lock")), "{slow}");
+    let (kind, name, place) = (class.kind.clone(), String::new(), Place::default());
+    class.within = vec![Within { ns: 2_500_000_000, kind, name, site: 0, place }];
+    let nested = said(class.clone());
+    assert!(nested.starts_with(begin) && nested.contains("take these in the same order everywhere"), "{nested}");
+    class.counts.gave_up = 9;
+    assert!(!said(class).contains("deadline"));
+}
