@@ -5,6 +5,7 @@ mod page;
 mod path;
 mod report;
 mod standstill;
+mod told;
 
 use crate::cli::{ImportArgs, ModelArgs, ScriptArgs};
 use crate::failure::Failure;

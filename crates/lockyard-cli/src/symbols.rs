@@ -44,6 +44,9 @@ pub(crate) struct Line {
     pub(crate) line: u32,
 }
 
+/// The file of a call, and the place in it.
+type Called = (String, u64);
+
 /// Looks places up, and keeps the files that it has opened.
 #[derive(Default)]
 pub(crate) struct Symbols {
@@ -54,7 +57,7 @@ pub(crate) struct Symbols {
     root: Option<PathBuf>,
     files: RefCell<HashMap<String, Option<Rc<Opened>>>>,
     /// The calls that were looked up, by the file and the place in it.
-    spots: RefCell<HashMap<(String, u64), Option<Rc<Spot>>>>,
+    spots: RefCell<HashMap<Called, Option<Rc<Spot>>>>,
     /// Lines that were seen, with what they are inlined into; and whether some of them are inlined
     /// into something else.
     outer: RefCell<HashMap<Line, (Option<Line>, bool)>>,

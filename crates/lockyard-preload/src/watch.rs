@@ -63,7 +63,8 @@ pub(crate) struct Told<'a> {
 const SETTLED: u32 = 1 << 16;
 const WRAPPED: u32 = 1 << 17;
 
-/// How a fast path asks what a class word and a call say: [`plain`], [`wrapped_at`], or [`wrapped`].
+/// How a fast path asks what a class word and a call say: [`plain`], [`wrapped_at`], or
+/// [`wrapped`].
 pub(crate) trait Ask: FnOnce(u32, Call) -> Option<(Class, usize)> {}
 
 impl<F: FnOnce(u32, Call) -> Option<(Class, usize)>> Ask for F {}
@@ -203,8 +204,9 @@ impl Told<'_> {
     }
 
     /// The class of a lock that had none: that of the code at `caller` (0: unknown), unless another
-    /// thread has given it one meanwhile. `settled`: its bits, if nothing more is to be learnt. A lock whose class changes is recorded as two: that is
-    /// over with the first hold that teaches something.
+    /// thread has given it one meanwhile. `settled`: its bits, if nothing more is to be learnt. A
+    /// lock whose class changes is recorded as two: that is over with the first hold that teaches
+    /// something.
     #[cold]
     fn taken_first(self, caller: usize, settled: u32) -> Class {
         if caller == 0 {

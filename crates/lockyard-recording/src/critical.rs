@@ -1,8 +1,8 @@
 //! The critical path: what had to be done sooner for the program to be done sooner.
 //!
-//! The path is followed backwards in time, from the last release or signal on: along what its thread
-//! did, and from the end of a wait on along what the thread did that ended the wait. (After *Critical
-//! Lock Analysis*, Chen and Stenström, SC 2012.)
+//! The path is followed backwards in time, from the last release or signal on: along what its
+//! thread did, and from the end of a wait on along what the thread did that ended the wait. (After
+//! *Critical Lock Analysis*, Chen and Stenström, SC 2012.)
 //!
 //! | at the end of a wait | the path goes on | what lies between |
 //! |---|---|---|
@@ -72,7 +72,8 @@ struct Given {
     event: usize,
 }
 
-/// Where the path is: at a moment before event number `event` of a window, and after the one before.
+/// Where the path is: at a moment before event number `event` of a window, and after the one
+/// before.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     window: usize,
@@ -86,7 +87,8 @@ struct Follower<'a> {
     given: BTreeMap<u32, Vec<Given>>,
     /// The window before, of the same thread, that ends where this one begins.
     before: Vec<Option<usize>>,
-    /// Of each window, before each event and at its end: the lock that was taken last of those held.
+    /// Of each window, before each event and at its end: the lock that was taken last of those
+    /// held.
     inner: Vec<Vec<u32>>,
     path: CriticalPath,
     /// Of each class the time in sections, and that between two threads.

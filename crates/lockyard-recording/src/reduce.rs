@@ -384,8 +384,8 @@ impl Sums {
         Role { name, threads: self.threads as f64, cpu, wait, gets, takes, puts, early: 100.0, counted: true }
     }
 
-    /// What an operation with so many stretches outside of all sections computes in these: of as many
-    /// that follow each other the sum.
+    /// What an operation with so many stretches outside of all sections computes in these: of as
+    /// many that follow each other the sum.
     fn computes(&self, stretches: f64) -> Times {
         let each = (stretches.round() as usize).max(1);
         let sums =

@@ -5,12 +5,12 @@
 //! ```
 //!
 //! The lock of a class that the formula speaks of is its most popular one. Transfers are that of
-//! the lock's word, and those of the lines that a section writes to: [`Lock::middle_lines`].
-//! Units are those of a semaphore. The time of an operation is that on the CPU and in sections that
-//! sleep; where operations wait for work, that is a part of it.
-//! Readers share their hold and their lines; the lock's word they do not share. Between two writes
-//! there is one hold of readers, if there are as many: all of these are side by side. With several roles
-//! the parts of the time in which a thread of each occupies the lock add up by share of threads.
+//! the lock's word, and those of the lines that a section writes to: [`Lock::middle_lines`]. Units
+//! are those of a semaphore. The time of an operation is that on the CPU and in sections that
+//! sleep; where operations wait for work, that is a part of it. Readers share their hold and their
+//! lines; the lock's word they do not share. Between two writes there is one hold of readers, if
+//! there are as many: all of these are side by side. With several roles the parts of the time in
+//! which a thread of each occupies the lock add up by share of threads.
 //!
 //! **What it leaves out**: other locks, waking sleepers, the order of service. It is an estimate
 //! beside a simulation, and what counters can tell without one.

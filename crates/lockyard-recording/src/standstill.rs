@@ -9,23 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::recording::{Mode, Recording};
-use crate::walk;
+use crate::walk::{self, Asked};
 
 /// Waits of a circle last longer, ns: than a look at all threads takes.
 const SETTLED: u64 = 100_000_000;
-
-/// A lock that a thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asked {
-    /// The lock.
-    pub(crate) lock: u32,
-    /// How it asks.
-    pub(crate) mode: Mode,
-    /// Since when.
-    pub(crate) since: u64,
-    /// Whether only its holder can end that.
-    pub(crate) firm: bool,
-}
 
 /// What a thread was at when its last window ended.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::recording::{Mode, Recording, Sort};
-use crate::standstill::{Asked, AtEnd, Standstill};
-use crate::walk::{self, Failed, Rest, Section, Told};
+use crate::standstill::{AtEnd, Standstill};
+use crate::walk::{self, Asked, Failed, Rest, Section, Told};
 
 /// A class.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Threads that take no lock, and wait for what others signal: stages of a pipeline, whose buffers
-//! are semaphores. A model is of sections, so such a thread has one for each turn: of no length, and
-//! of a lock of its own.
+//! are semaphores. A model is of sections, so such a thread has one for each turn: of no length,
+//! and of a lock of its own.
 //!
 //! A turn is a unit that the thread has got of the class of which it gets most; of a thread that
 //! gets none, one that it adds of the class to which it adds most.

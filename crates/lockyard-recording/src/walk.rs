@@ -12,7 +12,6 @@
 use std::ops::AddAssign;
 
 use crate::recording::{Event, Mode, Recording, What, Window};
-use crate::standstill::Asked;
 pub(crate) use again::Again;
 
 mod again;
@@ -32,6 +31,19 @@ pub(crate) struct Section {
     pub(crate) slept: u64,
     /// For how long others could not have the lock: with what is nested in it, and waits.
     pub(crate) whole: u64,
+}
+
+/// A lock that a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The lock.
+    pub(crate) lock: u32,
+    /// How it asks.
+    pub(crate) mode: Mode,
+    /// Since when.
+    pub(crate) since: u64,
+    /// Whether only its holder can end that.
+    pub(crate) firm: bool,
 }
 
 /// What is not over at the end of a window, if that is known.

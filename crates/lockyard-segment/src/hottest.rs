@@ -2,11 +2,11 @@
 //!
 //! The count of frequent items by Misra and Gries, each wait with its time: a lock that leads gets
 //! the times of its own waits; where [`LEAD`] others lead, all of these lose the time of a wait for
-//! one that does not, up to what the last of them has. What a lock has at the end, it was waited for
-//! at least; one with more than a fifth of the waiting leads.
+//! one that does not, up to what the last of them has. What a lock has at the end, it was waited
+//! for at least; one with more than a fifth of the waiting leads.
 //!
-//! Two threads that count at a time may lose a wait. All accesses are Relaxed: a reader that finds a
-//! lock before its time tells less than there was.
+//! Two threads that count at a time may lose a wait. All accesses are Relaxed: a reader that finds
+//! a lock before its time tells less than there was.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

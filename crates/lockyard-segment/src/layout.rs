@@ -28,7 +28,7 @@ use lockyard::platform::ThreadId;
 use crate::histogram::BUCKETS;
 pub use crate::text::Text;
 
-/// What a segment begins with: another one where its first 48 bytes change, which all versions read.
+/// What a segment begins with: another one where its first 48 bytes change, which all read.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"lockyar2");
 /// The version of this layout.
 pub const VERSION: u32 = 16;

@@ -290,8 +290,8 @@ impl Counts {
         self.contended as f64 / self.acquired.saturating_add(self.gave_up).max(1) as f64
     }
 
-    /// The few locks of many that have most of the waiting time, and their share of it at least: the
-    /// one waited for longest first.
+    /// The few locks of many that have most of the waiting time, and their share of it at least:
+    /// the one waited for longest first.
     pub fn hot(&self) -> Option<(&[(u64, u64)], f64)> {
         let share = |count: usize| {
             let ns: u64 = self.hottest[..count].iter().map(|(_, ns)| *ns).sum();

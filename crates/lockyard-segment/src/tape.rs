@@ -54,7 +54,8 @@ use crate::writer;
 
 /// After so long without an event the thread's CPU clock is read.
 pub const GAP_NS: u64 = 20_000;
-/// After so long behind a try in vain, already: a thread that tries again yields its CPU in between.
+/// After so long behind a try in vain, already: a thread that tries again yields its CPU in
+/// between.
 const TRY_NS: u64 = 1_000;
 /// After so long without a look it is read as well: sleeps in shorter gaps are not told, and are
 /// not to be taken for a part of a later one.

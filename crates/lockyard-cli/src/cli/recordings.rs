@@ -25,8 +25,8 @@ pub(crate) struct PredictArgs {
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     pub(crate) threads: Option<String>,
 
-    /// What an operation of a recording is: so many sections of a class [default: as few as let each
-    /// class that matters be taken once]
+    /// What an operation of a recording is: so many sections of a class [default: as few as let
+    /// each class that matters be taken once]
     #[arg(long, value_name = "CLASS=N")]
     pub(crate) op: Option<String>,
 

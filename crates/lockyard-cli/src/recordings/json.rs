@@ -5,7 +5,7 @@ use lockyard_recording::recording::Sort;
 use lockyard_recording::summary::{Awaited, ClassCost};
 use serde::Serialize;
 
-use super::report::{Estimates, Told};
+use super::told::{Estimates, Told};
 use crate::failure::Failure;
 
 #[derive(Serialize)]

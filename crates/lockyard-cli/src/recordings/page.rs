@@ -8,7 +8,7 @@ use lockyard_recording::critical::CriticalPath;
 use lockyard_recording::recording::Sort;
 use lockyard_recording::summary::Summary;
 
-use super::report::{self, Told};
+use super::told::{self, Told};
 use crate::report::lanes::{self, Lane, Piece};
 use crate::report::shares::{self, Divided};
 use crate::report::svg::escape;
@@ -63,13 +63,13 @@ pub(super) fn page(told: &Told<'_>) -> String {
         let _ = writeln!(out, "<h2>Who holds what, and who waits</h2>\n<div class=\"scroll\">{picture}</div>");
     }
     classes(&mut out, recording, summary);
-    for line in report::timed_out(recording, summary) {
+    for line in told::timed_out(recording, summary) {
         let _ = writeln!(out, "<p>{}.</p>", escape(&line));
     }
     for line in super::standstill::told(recording, &summary.at_end).lines().filter(|line| line.starts_with(' ')) {
         let _ = writeln!(out, "<p>At the end of the recording: {}.</p>", escape(line.trim()));
     }
-    for line in report::awaited(recording, summary).lines().filter(|line| line.starts_with(' ')) {
+    for line in told::awaited(recording, summary).lines().filter(|line| line.starts_with(' ')) {
         let _ = writeln!(out, "<p>Waits for what other threads signal: {}.</p>", escape(line.trim()));
     }
     for line in told.estimates() {
@@ -106,8 +106,8 @@ fn shares_of_time(recording: &Recording, summary: &Summary) -> Vec<(String, f64)
     parts
 }
 
-/// The same of the critical path: what lies between two threads is a wait. The rest is in waits that
-/// no recorded thread has ended.
+/// The same of the critical path: what lies between two threads is a wait. The rest is in waits
+/// that no recorded thread has ended.
 fn shares_of_path(recording: &Recording, summary: &Summary, path: &CriticalPath) -> Vec<(String, f64)> {
     let share = |ns: u64| ns as f64 / path.length_ns.max(1) as f64;
     let mut parts = vec![("outside of all locks".to_owned(), share(path.outside_ns))];
@@ -261,19 +261,19 @@ fn classes(out: &mut String, recording: &Recording, summary: &Summary) {
         return;
     }
     out.push_str("<h2>The locks</h2>\n<div class=\"scroll\"><table>\n<tr>");
-    for (column, (head, _)) in report::HEAD.iter().enumerate() {
+    for (column, (head, _)) in told::HEAD.iter().enumerate() {
         let _ = write!(out, "<th{}>{head}</th>", if column > 1 { " class=\"n\"" } else { "" });
     }
     out.push_str("</tr>\n");
-    for cost in summary.classes.iter().take(report::MOST) {
+    for cost in summary.classes.iter().take(told::MOST) {
         out.push_str("<tr>");
-        for (column, text) in report::row(recording, summary, cost).iter().enumerate() {
+        for (column, text) in told::row(recording, summary, cost).iter().enumerate() {
             let _ = write!(out, "<td{}>{}</td>", if column > 1 { " class=\"n\"" } else { "" }, escape(text));
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</table></div>\n");
-    let more = summary.classes.len().saturating_sub(report::MOST);
+    let more = summary.classes.len().saturating_sub(told::MOST);
     let more = if more > 0 { format!(" {more} more classes are not shown.") } else { String::new() };
     let _ = writeln!(
         out,
@@ -289,7 +289,7 @@ mod tests {
 
     fn page_of(text: &str) -> String {
         let recording = Recording::from_text("a", text).unwrap();
-        let estimates = report::Estimates { machine: "this".to_owned(), classes: vec![("A".to_owned(), 3.0)] };
+        let estimates = told::Estimates { machine: "this".to_owned(), classes: vec![("A".to_owned(), 3.0)] };
         let mut told = Told::new(&recording, vec![estimates]);
         told.sentence = "Locks <cost> you.".to_owned();
         page(&told)

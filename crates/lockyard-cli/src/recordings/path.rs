@@ -5,7 +5,7 @@ use std::fmt::Write;
 use lockyard_recording::Recording;
 use lockyard_recording::critical::{CriticalPath, OnPath};
 
-use super::report::MOST;
+use super::told::MOST;
 use crate::report::numbers;
 
 /// So many threads are named.
@@ -72,8 +72,8 @@ mod tests {
         assert_eq!(lines.len(), 4, "{told}");
     }
 
-    /// It was left out where no thread had waited for another: that the lock with most waits was not
-    /// on it was not to be seen.
+    /// It was left out where no thread had waited for another: that the lock with most waits was
+    /// not on it was not to be seen.
     #[test]
     fn a_path_along_one_thread_is_told_where_there_are_several() {
         let head = "lockyard recording 1\nclass mutex A\nlock 0\nwindow 1 0\n10 1 request 0 write\n90 1 release 0\n";

@@ -7,10 +7,11 @@ use std::fmt::Write;
 use lockyard_recording::Recording;
 use lockyard_recording::standstill::{Standstill, StillWaits};
 
-use super::report::MOST;
 use crate::deadlock::SETTLED;
 use crate::report::numbers;
 
+/// So many classes are told.
+const MOST: usize = 12;
 /// Threads of a circle that are named.
 const NAMED: usize = 4;
 

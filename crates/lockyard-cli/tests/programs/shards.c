@@ -1,5 +1,5 @@
-// Locks of one class, of which threads want one: `shards one`, `shards forked`. The test finds lines
-// by their marks.
+// Locks of one class, of which threads want one: `shards one`, `shards forked`. The test finds
+// lines by their marks.
 #include "plants.h"
 
 #include <sys/wait.h>

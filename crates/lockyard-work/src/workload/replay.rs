@@ -1,13 +1,13 @@
 //! `replay`: a program's model played back. (`spec/record-predict.md` sections 4 and 6)
 //!
 //! A thread has a role. An operation computes for the role's CPU time, in equal parts before,
-//! between and behind the locks that it takes in order, or where these say; or of that so much behind its signals as
-//! the role says; a nested lock is taken in the middle of the
-//! section around it. A section touches the lines of its object, so it stretches when they have
-//! moved: a write loads and stores each, a read loads each. The first line counts the writes, which
-//! shows whether the lock excluded. A try that finds the lock taken is over: its section is not
-//! run. What it waits for of other threads comes before all that, what it signals after its last
-//! section: see [`queues`].
+//! between and behind the locks that it takes in order, or where these say; or of that so much
+//! behind its signals as the role says; a nested lock is taken in the middle of the section around
+//! it. A section touches the lines of its object, so it stretches when they have moved: a write
+//! loads and stores each, a read loads each. The first line counts the writes, which shows whether
+//! the lock excluded. A try that finds the lock taken is over: its section is not run. What it
+//! waits for of other threads comes before all that, what it signals after its last section: see
+//! [`queues`].
 //!
 //! A semaphore of which threads give back what they took is a lock with sections, several at once.
 //!
