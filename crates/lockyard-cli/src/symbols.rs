@@ -53,12 +53,15 @@ pub(crate) struct Symbols {
     /// same path is another file.
     root: Option<PathBuf>,
     files: RefCell<HashMap<String, Option<Rc<Opened>>>>,
-    /// The calls that were looked up, by the file and the place in it.
-    spots: RefCell<HashMap<(String, u64), Option<Rc<Spot>>>>,
+    /// The calls that were looked up.
+    spots: RefCell<HashMap<Key, Option<Rc<Spot>>>>,
     /// Lines that were seen, with what they are inlined into; and whether some of them are inlined
     /// into something else.
     outer: RefCell<HashMap<Line, (Option<Line>, bool)>>,
 }
+
+/// A file, and a place in it.
+type Key = (String, u64);
 
 /// A loader and, where the debug file is another one, the file's own.
 struct Opened {
