@@ -20,8 +20,8 @@ pub(crate) fn width(out: impl AsFd) -> Option<usize> {
     set.or_else(asked).filter(|columns| *columns > 0)
 }
 
-/// `text`, which others have made, for one line of a terminal: its control characters would move the
-/// cursor, or change colours.
+/// `text`, which others have made, for one line of a terminal: its control characters would move
+/// the cursor, or change colours.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
         return text.into();

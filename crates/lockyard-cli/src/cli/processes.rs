@@ -41,8 +41,9 @@ pub(crate) struct StatArgs {
     #[arg(long, requires = "pid")]
     pub(crate) reset: bool,
 
-    /// With --pid: show the calls that led to the lock as well, of its holder and of the thread that
-    /// has waited longest; stops the process for some milliseconds (eu-stack does, of elfutils)
+    /// With --pid: show the calls that led to the lock as well, of its holder and of the thread
+    /// that has waited longest; stops the process for some milliseconds (eu-stack does, of
+    /// elfutils)
     #[arg(long, requires = "pid", conflicts_with_all = ["json", "openmetrics", "folded", "interval"])]
     pub(crate) stacks: bool,
 

@@ -51,7 +51,8 @@ impl Facts<'_> {
         (cpu > 0.0 && all > 0.0).then(|| self.thread_time.as_secs_f64() * (cpu / all).min(1.0))
     }
 
-    /// The class as people know it: of several that are called alike all but the first are numbered.
+    /// The class as people know it: of several that are called alike all but the first have a
+    /// number.
     pub(crate) fn label(&self, class: &ClassSample) -> String {
         let label = self.unnumbered(class);
         let place = |class: &ClassSample| Place { file: class.name.clone(), place: class.site };

@@ -188,7 +188,8 @@ fn pictures(class: &ClassSample, width: usize) -> Vec<Line<'static>> {
     (0..waits.len().max(holds.len())).map(row).collect()
 }
 
-/// A bar of at most `longest` columns for each two octaves between the first and the last that hold anything.
+/// A bar of at most `longest` columns for each two octaves between the first and the last that hold
+/// anything.
 fn bars(counts: &[u64], longest: usize) -> Vec<String> {
     const TWO: usize = 8;
     let sums: Vec<u64> =
