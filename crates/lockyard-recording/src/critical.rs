@@ -10,6 +10,8 @@
 //! | for a signal | at the last signal of it by another thread | handed over |
 //! | where no recorded thread did that in time | where the wait began | unexplained |
 //!
+//! A thread that tries again and again waits, from its first try in vain on.
+//!
 //! Where a window begins, the path goes on in the window before it of the same thread, if that ends
 //! there; else it is cut, and begins anew with the last of these before that moment. Time without a
 //! CPU counts where the thread was then: in a section, or asleep outside of all.
@@ -17,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use crate::recording::{Event, Recording, What, Window};
-use crate::walk;
+use crate::walk::{self, Again, Failed};
 
 /// The path, or several where it is cut. Its times add up to [`CriticalPath::length_ns`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,6 +87,9 @@ struct Follower<'a> {
     recording: &'a Recording,
     /// In the order of their times, of each object for which there was a wait.
     given: BTreeMap<u32, Vec<Given>>,
+    /// All of them, in that order, without those behind where the path was cut.
+    ends: Vec<Given>,
+    again: Again,
     /// The window before, of the same thread, that ends where this one begins.
     before: Vec<Option<usize>>,
     /// Of each window, before each event and at its end: the lock that was taken last of those
@@ -97,6 +102,8 @@ struct Follower<'a> {
     threads: BTreeMap<u32, u64>,
 }
 
+/// A wait begins so many events before its end at most: what handlers do in between.
+const NEAR: usize = 256;
 const HELD: usize = 0;
 const HANDED: usize = 1;
 /// No lock is held.
@@ -106,17 +113,20 @@ impl<'a> Follower<'a> {
     fn new(recording: &'a Recording) -> Self {
         let windows = &recording.windows;
         let mut given: BTreeMap<u32, Vec<Given>> = BTreeMap::new();
-        let ends_wait = |event: &&Event| matches!(event.what, What::Grant | What::Woken);
+        let ends_wait = |event: &&Event| matches!(event.what, What::Grant | What::Woken | What::Failed(_));
         for event in windows.iter().flat_map(|window| &window.events).filter(ends_wait) {
             given.entry(event.lock).or_default();
         }
+        let mut all = Vec::new();
         for (number, window) in windows.iter().enumerate() {
             for (at, event) in window.events.iter().enumerate().filter(|(_, event)| gives(event)) {
                 let one = Given { at: event.at, window: number, event: at };
+                all.push(one);
                 given.entry(event.lock).and_modify(|given| given.push(one));
             }
         }
         given.values_mut().for_each(|given| given.sort_by_key(|one| one.at));
+        all.sort_by_key(|one| (one.at, one.window));
         let ends: BTreeMap<(u32, u64), usize> =
             windows.iter().enumerate().map(|(number, window)| ((window.thread, window.until()), number)).collect();
         let before = |(number, window): (usize, &Window)| {
@@ -125,14 +135,16 @@ impl<'a> Follower<'a> {
         let before = windows.iter().enumerate().map(before).collect();
         let inner = windows.iter().map(inner).collect();
         let (path, classes, threads) = (CriticalPath::default(), BTreeMap::new(), BTreeMap::new());
-        Self { recording, given, before, inner, path, classes, threads }
+        let again = Again::of(recording);
+        Self { recording, given, ends: all, again, before, inner, path, classes, threads }
     }
 
     fn follow(mut self) -> CriticalPath {
-        let mut end = self.last_before(None);
-        while let Some(place) = end {
-            let cut = self.stretch(place);
-            end = self.last_before(Some(cut));
+        let mut cut = None;
+        while let Some(end) = self.ends.pop() {
+            if cut.is_none_or(|cut| end.at < cut) {
+                cut = Some(self.stretch(Place { window: end.window, event: end.event + 1, at: end.at }));
+            }
         }
         let on_path = |(class, [held_ns, handed_ns]): (usize, [u64; 2])| OnPath { class, held_ns, handed_ns };
         self.path.classes = self.classes.into_iter().map(on_path).collect();
@@ -140,19 +152,6 @@ impl<'a> Follower<'a> {
         self.path.threads = self.threads.into_iter().collect();
         self.path.threads.sort_by_key(|(thread, ns)| (u64::MAX - ns, *thread));
         self.path
-    }
-
-    /// Behind the last release or signal, before a moment if there is one.
-    fn last_before(&self, moment: Option<u64>) -> Option<Place> {
-        let of = |(number, window): (usize, &Window)| {
-            let before = |event: &Event| moment.is_none_or(|moment| event.at < moment);
-            let known = &window.events[..window.events.partition_point(before)];
-            let event = known.iter().rposition(gives)?;
-            Some(Place { window: number, event: event + 1, at: known[event].at })
-        };
-        let all = self.recording.windows.iter().enumerate();
-        let begun = all.filter(|(_, window)| moment.is_none_or(|moment| window.begin < moment));
-        begun.filter_map(of).max_by_key(|place| (place.at, place.window))
     }
 
     /// Follows the path from `place` to where it is cut: that moment.
@@ -168,17 +167,44 @@ impl<'a> Follower<'a> {
             let event = window.events[last];
             self.pass(&mut place, event.at);
             place.event = last;
-            if let What::Grant | What::Woken | What::GaveUp = event.what {
-                place = self.waited(place, event);
+            match event.what {
+                What::Grant | What::Woken | What::GaveUp => {
+                    let known = place.event.saturating_sub(NEAR);
+                    let begins =
+                        |one: &Event| one.lock == event.lock && matches!(one.what, What::Request(_) | What::Wait);
+                    if let Some(asked) = window.events[known..place.event].iter().rposition(begins) {
+                        let asked = known + asked;
+                        place = self.waited(place, event, self.tries(window, asked).unwrap_or(asked));
+                    }
+                }
+                What::Request(_) => {
+                    if let Some(first) = self.tries(window, last) {
+                        place = self.waited(place, event, first);
+                    }
+                }
+                _ => {}
             }
         }
     }
 
-    /// Where the path goes on from `event`, with which a wait ends.
-    fn waited(&mut self, place: Place, event: Event) -> Place {
+    /// The first of the tries in vain that belong to the request with this number.
+    fn tries(&self, window: &Window, request: usize) -> Option<usize> {
+        let lock = window.events[request].lock;
+        let (mut at, mut first) = (request, None);
+        while let Some(before) = window.events[..at].iter().rposition(|event| event.what.time().is_none()) {
+            let (event, later) = (&window.events[before], &window.events[before + 1..]);
+            let is_one = matches!(event.what, What::Failed(_)) && event.lock == lock;
+            if !is_one || self.again.tried(window.thread, event, later) == Failed::Tried {
+                break;
+            }
+            (at, first) = (before, Some(before));
+        }
+        first
+    }
+
+    /// Where the path goes on from `event`, with which a wait ends that began with event `asked`.
+    fn waited(&mut self, place: Place, event: Event, asked: usize) -> Place {
         let window = &self.recording.windows[place.window];
-        let begins = |one: &Event| one.lock == event.lock && matches!(one.what, What::Request(_) | What::Wait);
-        let Some(asked) = window.events[..place.event].iter().rposition(begins) else { return place };
         let began = window.events[asked].at;
         let given = self.given.get(&event.lock).filter(|_| event.what != What::GaveUp).map_or(&[][..], Vec::as_slice);
         let past = given.partition_point(|one| one.at < place.at);
@@ -329,6 +355,37 @@ mod tests {
         // From 2100 back to 900, where thread 2 began; then from the release at 400.
         assert_eq!((path.length_ns, path.asleep_ns, path.outside_ns), (1_200 + 400, 600, 450 + 100));
         assert_eq!((class(&path, 0), class(&path, 1), path.changes), ((300, 0), (150, 0), 0));
+    }
+
+    /// What lay between the tries was computing, and no thread was waited for.
+    #[test]
+    fn tries_again_and_again_are_a_wait() {
+        let mut tries = "window 2 0\n".to_owned();
+        for try_in_vain in 0..20 {
+            tries += &format!("{} 2 failed 0 write\n", 200 + 100 * try_in_vain);
+        }
+        let path = path(&format!(
+            "window 1 0\n100 1 request 0 write\n2150 1 release 0\n{tries}2200 2 request 0 write\n2300 2 release 0\n"
+        ));
+        assert_eq!((class(&path, 0), path.changes), ((100 + 2_050, 50), 1), "{path:?}");
+        assert_eq!((path.length_ns, path.outside_ns), (2_300, 100));
+    }
+
+    /// Each cut looked at all windows, and each end of a wait at all events before it.
+    #[test]
+    fn many_cuts_and_waits_without_a_beginning_take_no_long_time() {
+        let mut text = String::new();
+        for thread in 0..20_000 {
+            let at = thread * 100;
+            text += &format!(
+                "window {thread} {at}\n{} {thread} request 0 write\n{} {thread} release 0\n",
+                at + 10,
+                at + 20
+            );
+        }
+        assert_eq!(path(&text).length_ns, 20_000 * 20);
+        let grants: String = (0..100_000).map(|at| format!("{at} 1 grant 0\n")).collect();
+        assert_eq!(path(&format!("window 1 0\n{grants}100001 1 release 0\n")).unexplained_ns, 0);
     }
 
     #[test]

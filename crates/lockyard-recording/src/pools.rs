@@ -51,7 +51,7 @@ impl Recording {
         for event in self.windows.iter().flat_map(|window| &window.events) {
             if let What::Request(Mode::Read) | What::Failed(Mode::Read) = event.what {
                 let sort = &mut self.classes[self.locks[event.lock as usize] as usize].sort;
-                if *sort == Sort::Lock(Kind::Mutex) {
+                if matches!(sort, Sort::Lock(Kind::Mutex | Kind::Spin)) {
                     *sort = Sort::Lock(Kind::RwLock);
                 }
             }

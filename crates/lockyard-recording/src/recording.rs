@@ -188,6 +188,14 @@ impl Recording {
         self.names.get(&thread).map_or_else(|| format!("thread {thread}"), |name| format!("thread {thread} \"{name}\""))
     }
 
+    /// The thread has this name, unless it is none. A thread may call itself anything.
+    fn name_thread(&mut self, thread: u32, name: &str) {
+        let name: String = name.trim().chars().filter(|letter| !letter.is_control()).collect();
+        if !name.is_empty() {
+            self.names.insert(thread, name);
+        }
+    }
+
     /// Makes the names of classes different: two lines of code may have one name.
     pub fn tell_apart(&mut self) {
         let mut seen = std::collections::BTreeSet::new();
@@ -316,7 +324,7 @@ mod tests {
             let (read, damage) = Recording::from_bytes("a", &recording.to_bytes()).unwrap();
             assert_eq!((read, damage), (Recording::default(), None), "{name:?}");
         }
-        let named = Recording::from_text("a", "lockyard recording 1\nthread 7 the  flusher\n").unwrap();
+        let named = Recording::from_text("a", "lockyard recording 1\nthread 7 the\u{1b}  flusher\n").unwrap();
         assert_eq!((named.called(7), named.called(8)), ("thread 7 \"the  flusher\"".to_owned(), "thread 8".to_owned()));
         assert!(Recording::from_text("a", "lockyard recording 1\nthread 7\n").is_err());
     }

@@ -28,6 +28,7 @@ use crate::error::Error;
 use crate::model::{Kind, Lock, MOST_COUNT, MOST_OBJECTS, Model, Popularity, Role, Take};
 use crate::recording::{Recording, Sort};
 use crate::time::Times;
+use crate::turns;
 use crate::walk::{self, Failed, Section, Told};
 use apart::Classes;
 use circles::circles;
@@ -206,6 +207,9 @@ impl Recording {
             named.push(Role { counted, ..sums.role(format!("role{}", number + 1), operations) });
             crews.push((sums.members, operations));
         }
+        if let (Some((name, _)), false) = (operation, named.iter().any(|role| role.counted)) {
+            return Err(Error::new(format!("no thread that works all along takes '{name}': it is no operation's")));
+        }
         // Classes of the model are in the order of their names, as a file's are.
         let mut order: Vec<usize> = (0..used.len()).filter(|&class| used[class]).collect();
         let names = classes.names();
@@ -251,7 +255,8 @@ impl Classes {
             .map(|(threads, _)| threads)
             .collect();
         let threads: BTreeSet<&u32> = mine.iter().flat_map(|threads| threads.keys()).collect();
-        let private = threads.len() > 1 && mine.iter().all(|threads| threads.len() == 1);
+        let alone = mine.iter().all(|threads| threads.len() == 1);
+        let private = alone && (threads.len() > 1 || name == turns::NAME);
         let mut weights: Vec<f64> = mine.iter().map(|threads| threads.values().sum::<u64>() as f64).collect();
         weights.sort_by(|a, b| b.total_cmp(a));
         let objects = if private { weights.len().div_ceil(threads.len()) } else { weights.len() };

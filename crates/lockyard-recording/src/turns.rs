@@ -11,8 +11,8 @@ use crate::model::Kind;
 use crate::recording::{Class, Event, Mode, Recording, Sort, What};
 use crate::walk;
 
-/// The class of these locks.
-const NAME: &str = "turns without a lock";
+/// The class of these locks, which are private.
+pub(crate) const NAME: &str = "turns without a lock";
 /// Fewer turns may be a thread's start and end.
 const FEW: usize = 3;
 
@@ -110,6 +110,18 @@ mod tests {
         let cpu: Vec<f64> = model.roles.iter().map(|role| role.cpu.mean().round()).collect();
         assert!(cpu.iter().any(|cpu| (250.0..=310.0).contains(cpu)), "{cpu:?}");
         assert_eq!(crate::Model::read("a", &model.to_string()).unwrap(), model);
+    }
+
+    /// The turns of a thread were one lock of all threads, that saturated first.
+    #[test]
+    fn the_turns_of_one_thread_are_no_lock_of_others() {
+        let text =
+            pipeline().replacen("lock 1\n", "lock 1\nlock 2\n", 1).replacen("lock 0\n", "class mutex M\nlock 0\n", 1);
+        let sections: String =
+            (1..40).map(|at| format!("{0} 2 request 2 write\n{0} 2 release 2\n", 100_000 + at * 10)).collect();
+        let recording = Recording::from_text("a", &format!("{text}window 2 90000\n{sections}")).unwrap();
+        let model = recording.model(None).unwrap();
+        assert!(model.locks.iter().all(|lock| lock.private == (lock.name == NAME)), "{model}");
     }
 
     #[test]

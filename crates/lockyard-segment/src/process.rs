@@ -229,25 +229,30 @@ pub(crate) fn open_for_reader(image: Image, flags: OFlags) -> Result<(File, u32)
         let [its, own] = [namespace(format_args!("{process}"), kind), namespace(format_args!("self"), kind)];
         matches!((its, own), (Ok(its), Ok(own)) if its != own)
     });
+    // Another namespace has a process of this number, too, and its segment the name, or had it.
+    let is_its = |file: &File| identity(file).is_none_or(|found| [0, of_processes].contains(&found.namespace));
+    let search = |folder: &CStr, image: Image| {
+        let first = open_in(folder, &image.name(), flags);
+        if image.before != 0 || of_processes == 0 || first.as_ref().is_ok_and(is_its) {
+            return first;
+        }
+        let mut found = None;
+        each_image_in(folder, |other| {
+            if found.is_none() && other.process == image.process && other.before != 0 {
+                let is_known = |file: &File| identity(file).is_some_and(|found| found.namespace == of_processes);
+                found = open_in(folder, &other.name(), flags).ok().filter(is_known);
+            }
+        })?;
+        // What is there is said to be another's.
+        found.map_or(first, Ok)
+    };
     if !apart {
-        return open_image(image, flags).map(|file| (file, process));
+        return search(FOLDER, image).map(|file| (file, process));
     }
     let inner =
         status(process, "NSpid:").and_then(|ids| ids.split_whitespace().last()?.parse().ok()).unwrap_or(process);
     let folder = Name::new(format_args!("/proc/{process}/{ITS_ROOT}/dev/shm"));
-    let is_its = |file: &File| identity(file).is_some_and(|found| [0, of_processes].contains(&found.namespace));
-    let open = |image: Image| open_in(folder.as_c_str(), &image.name(), flags);
-    let its = open(Image { process: inner, ..image }).and_then(|file| {
-        // Another namespace has a process of this number, too, which has the name now.
-        let mut found = is_its(&file).then_some(file);
-        let mut look = |other: Image| {
-            if found.is_none() && other.process == inner {
-                found = open(other).ok().filter(is_its);
-            }
-        };
-        each_image_in(folder.as_c_str(), &mut look)?;
-        found.map(|file| (file, inner)).ok_or(Errno::NOENT)
-    });
+    let its = search(folder.as_c_str(), Image { process: inner, ..image }).map(|file| (file, inner));
     // It may have got its own file system since.
     its.or_else(|error| open_image(image, flags).map(|file| (file, process)).map_err(|_| error))
 }

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use rustix::io::{Errno, pread, write};
 
 use crate::layout::MAGIC;
-use crate::process;
+use crate::{exec, process};
 
 /// No layout has it.
 pub(crate) const NONE: u32 = 0;
@@ -63,7 +63,7 @@ impl Refused {
 /// Leaves `why` in place of whatever has the name of process `me`'s segment. Says whether it did:
 /// files may be limited to less.
 pub(crate) fn leave(me: u32, session: u32, why: Refused) -> bool {
-    process::remove(&process::file_name(me));
+    exec::set_aside(me, session);
     let words = [
         MAGIC,
         u64::from(me) << 32 | u64::from(NONE),
@@ -80,7 +80,8 @@ pub(crate) fn leave(me: u32, session: u32, why: Refused) -> bool {
     // Beyond the limit the kernel would end the process.
     let made = process::may_be_long(BYTES as u64)
         .and_then(|()| process::open(me, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL));
-    let has_left = made.is_ok_and(|file| write(&file, &bytes) == Ok(BYTES));
+    let Ok(file) = made else { return false };
+    let has_left = write(&file, &bytes) == Ok(BYTES);
     if !has_left {
         process::remove(&process::file_name(me));
     }

@@ -237,9 +237,8 @@ pub fn close() {
     let own = shared().map_or(0, |shared| shared.header.namespace.load(Relaxed));
     let is_wanted = || session != 0 && (namespace != 0 && namespace != own || process::alive(session));
     if !process::is_shut_in() && !is_wanted() {
-        let made = [FILE[0].load(Relaxed), FILE[1].load(Relaxed)];
         // One with the same number in another namespace may have the name by now.
-        process::remove_made(me, made);
+        process::remove_made(me, made());
     }
 }
 
@@ -251,11 +250,10 @@ pub fn close() {
 /// shorter. For that reason a process that keeps root's capabilities keeps root's segment.
 pub fn give_to(user: u32) -> bool {
     let me = rustix::process::getpid().as_raw_pid() as u32;
-    let made = [FILE[0].load(Relaxed), FILE[1].load(Relaxed)];
     shared().is_some()
         && OWNER.load(Relaxed) == me
         && process::can_give_up_root()
-        && process::give(me, made, user).is_ok()
+        && process::give(me, made(), user).is_ok()
 }
 
 /// After [`give_to`] the process has stayed root's. It cannot have its segment back, since the user
@@ -264,7 +262,12 @@ pub fn give_to(user: u32) -> bool {
 pub fn withdraw() {
     let Some(shared) = shared() else { return };
     let _ = forked::blank(core::ptr::from_ref(shared).cast_mut().cast(), LENGTH);
-    process::remove(&process::file_name(OWNER.swap(0, Relaxed)));
+    process::remove_made(OWNER.swap(0, Relaxed), made());
+}
+
+/// What tells the segment's file from others.
+fn made() -> process::FileId {
+    [FILE[0].load(Relaxed), FILE[1].load(Relaxed)]
 }
 
 /// Ends this library's statistics for good, in children too: another in the process has taken over.

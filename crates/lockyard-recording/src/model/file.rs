@@ -196,6 +196,9 @@ pub(super) fn read(file: &str, text: &str) -> Result<Model, Error> {
         let role = role(&source, index, fields, &model)?;
         model.roles.push(role);
     }
+    if !model.roles.iter().any(|role| role.counted) {
+        return Err(source.refuse(0..0, "counted: at least one role's operations are"));
+    }
     queues::check(&source, &model)?;
     match cycle(&model) {
         Some(name) => Err(source.refuse(

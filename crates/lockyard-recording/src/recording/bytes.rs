@@ -159,10 +159,7 @@ impl Recording {
             THREAD => {
                 let (thread, name) = (u32::try_from(payload.number()?).ok()?, payload.text()?);
                 payload.is_read()?;
-                let name = name.trim();
-                if !name.is_empty() {
-                    self.names.insert(thread, name.to_owned());
-                }
+                self.name_thread(thread, &name);
             }
             COST => {
                 let event_ns = payload.number()?;

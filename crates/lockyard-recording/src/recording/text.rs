@@ -151,7 +151,7 @@ impl Recording {
             }
             "thread" => {
                 let (thread, name) = rest.split_once(' ').ok_or("a thread has a number and a name")?;
-                self.names.insert(number(thread)?, name.trim().to_owned());
+                self.name_thread(number(thread)?, name);
             }
             "window" => {
                 let (thread, begin) = rest.split_once(' ').ok_or("a window has a thread and a beginning")?;

@@ -359,6 +359,13 @@ fn operations_are_those_of_threads_that_take_the_class() {
     };
     assert_eq!(counted(None), [true, true]);
     assert_eq!(counted(Some(("B", 2.0))), [false, true]);
+    let seldom = format!(
+        "{text}{}{}window 3 0\n100 3 request 1 write\n120 3 release 1\n",
+        thread(1),
+        thread(1).replace(" 1 ", " 4 ")
+    );
+    let error = Recording::from_text("a", &seldom).unwrap().model(Some(("B", 1.0))).unwrap_err().to_string();
+    assert!(error.contains("no thread that works all along takes 'B'"), "{error}");
     for none in ["C", "S"] {
         let error = recording.model(Some((none, 1.0))).unwrap_err().to_string();
         assert_eq!(error, format!("no lock class '{none}' was recorded; known are A, B"));

@@ -56,7 +56,7 @@ impl Again {
     }
 
     /// How `thread` goes on after `event`, a try in vain.
-    pub(super) fn tried(&self, thread: u32, event: &Event, later: &[Event]) -> Failed {
+    pub(crate) fn tried(&self, thread: u32, event: &Event, later: &[Event]) -> Failed {
         let Some((next, after, _)) = next(event, later) else { return Failed::Tried };
         let soon = self.soon.get(&(thread, event.lock)).copied().unwrap_or(AGAIN_NS);
         let soon = after <= soon.saturating_add(self.event_ns);
