@@ -4,7 +4,7 @@
 //! lock's holder ends it, and that thread waits so too, at one moment with all others of the
 //! circle: none of them releases anything after. A reader waits for a writer only: readers that
 //! hold the lock go past it, or a writer before it has its turn. Threads are looked at one after
-//! the other, so that each wait has lasted for [`SETTLED`].
+//! the other, so that each wait has lasted for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 
