@@ -60,9 +60,9 @@ impl Refused {
     }
 }
 
-/// Leaves `why` in place of whatever has the name of process `me`'s segment. Says whether it did:
-/// files may be limited to less.
-pub(crate) fn leave(me: u32, session: u32, why: Refused) -> bool {
+/// Leaves `why` in place of whatever has the name of process `me`'s segment: that file. `None`: files
+/// may be limited to less.
+pub(crate) fn leave(me: u32, session: u32, why: Refused) -> Option<process::FileId> {
     exec::set_aside(me, session);
     let words = [
         MAGIC,
@@ -80,12 +80,12 @@ pub(crate) fn leave(me: u32, session: u32, why: Refused) -> bool {
     // Beyond the limit the kernel would end the process.
     let made = process::may_be_long(BYTES as u64)
         .and_then(|()| process::open(me, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL));
-    let Ok(file) = made else { return false };
-    let has_left = write(&file, &bytes) == Ok(BYTES);
-    if !has_left {
+    let file = made.ok()?;
+    if write(&file, &bytes) != Ok(BYTES) {
         process::remove(&process::file_name(me));
+        return None;
     }
-    has_left
+    process::file_id(&file).ok()
 }
 
 /// The reason in `file`, which has version [`NONE`].

@@ -132,10 +132,12 @@ fn open_now() -> Result<(), Refused> {
     let result = if BASE.load(Relaxed).is_null() { make(process) } else { Ok(()) };
     if let Err(refused) = result {
         WATCHED.store(0, Relaxed);
-        if untold::leave(process, SESSION.load(Relaxed), refused) {
-            OWNER.store(process, Relaxed);
-        } else {
-            forked::could_not_tell(refused);
+        match untold::leave(process, SESSION.load(Relaxed), refused) {
+            Some(file) => {
+                note_made(file);
+                OWNER.store(process, Relaxed);
+            }
+            None => forked::could_not_tell(refused),
         }
     }
     OPENING.store(0, Release);
@@ -171,9 +173,7 @@ fn make(me: u32) -> Result<(), Refused> {
     let made = made.map_err(file)?;
     // Not before: the name of an earlier program would stay.
     process::may_be_long(LENGTH as u64).map_err(file)?;
-    for (word, known) in FILE.iter().zip(process::file_id(&made).map_err(memory)?) {
-        word.store(known, Relaxed);
-    }
+    note_made(process::file_id(&made).map_err(memory)?);
     ftruncate(&made, LENGTH as u64).map_err(memory)?;
     // SAFETY: a new mapping where the kernel finds room.
     let base =
@@ -263,6 +263,10 @@ pub fn withdraw() {
     let Some(shared) = shared() else { return };
     let _ = forked::blank(core::ptr::from_ref(shared).cast_mut().cast(), LENGTH);
     process::remove_made(OWNER.swap(0, Relaxed), made());
+}
+
+fn note_made(file: process::FileId) {
+    FILE.iter().zip(file).for_each(|(word, known)| word.store(known, Relaxed));
 }
 
 /// What tells the segment's file from others.

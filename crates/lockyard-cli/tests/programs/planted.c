@@ -111,7 +111,7 @@ __attribute__((noinline)) static void *convoy(void *nothing)
 {
     for (int round = 0; round < 1500; round++) {
         pthread_mutex_lock(&table); // MARK convoy
-        work(20000);
+        work(60000); // long beside what a thread loses its CPU for
         pthread_mutex_unlock(&table);
     }
     return nothing;
