@@ -60,8 +60,8 @@ impl Refused {
     }
 }
 
-/// Leaves `why` in place of whatever has the name of process `me`'s segment: that file. `None`: files
-/// may be limited to less.
+/// Leaves `why` in place of whatever has the name of process `me`'s segment: that file. `None`:
+/// files may be limited to less.
 pub(crate) fn leave(me: u32, session: u32, why: Refused) -> Option<process::FileId> {
     exec::set_aside(me, session);
     let words = [
