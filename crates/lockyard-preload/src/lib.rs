@@ -20,7 +20,7 @@
 //! | `rank` | which threads have fixed priorities |
 //! | `deadline` | the timed calls' clocks |
 //! | `deepbind` | libraries that would bind glibc's locks past ours |
-//! | `cancel`, `fork`, `atfork` | what POSIX asks of threads that end, and of processes that divide |
+//! | `cancel`, `fork`, `atfork` | what POSIX asks of threads that end, of processes that divide |
 //! | `counters` | what stayed glibc's, by reason |
 //! | `watch` | what `lockyard stat` is told, lock by lock |
 //! | `signals` | what `lockyard record` is told of condition variables and semaphores |

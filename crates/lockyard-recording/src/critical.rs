@@ -6,7 +6,7 @@
 //!
 //! | at the end of a wait | the path goes on | what lies between |
 //! |---|---|---|
-//! | for a lock, or a unit of a semaphore | at the last release of it by another thread | handed over |
+//! | for a lock, or a pool's unit | at the last release of it by another thread | handed over |
 //! | for a signal | at the last signal of it by another thread | handed over |
 //! | where no recorded thread did that in time | where the wait began | unexplained |
 //!

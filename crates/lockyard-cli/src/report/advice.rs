@@ -5,12 +5,12 @@
 //! | a thread still holds it, and most of the loss are waits for that one | look at what it does |
 //! | the same, and no thread is seen that holds it | that, and that its holder may have ended |
 //! | a [storm] of tries in vain | wait in place of trying |
-//! | many waits end at a deadline | how many; if holders wait for a lock meanwhile, the order of locks |
+//! | many waits end at a deadline | how many; the order of locks, if holders wait for one |
 //! | others wait for holders that [wait for another lock](elsewhere) most of the time | that lock |
 //! | holds that others waited for last [`SLOW`] on average, not the usual ones | the work outside |
 //! | most was waited behind a [few long holds](long_hold) | look at what that thread did there |
 //! | most of the waiting is that of readers | write less often, or publish a copy |
-//! | a [few of its locks](uneven) have most of the waiting | spread over its locks what they protect |
+//! | a [few of its locks](uneven) have most of the waiting | spread what they protect |
 //! | [one section, or those of all its locks, limits the program](limit) | split what it protects |
 //! | a [`SHORT`] section, and busy threads are more than twice the CPUs | fewer threads |
 //! | anything else | take it less often, do less inside, or split what it protects |

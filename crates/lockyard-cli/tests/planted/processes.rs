@@ -1,8 +1,11 @@
 //! Locks of children of fork, and of the program that a process was before exec; a holder that is
 //! gone with its program.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use assert_cmd::cargo::cargo_bin;
 
 use super::{place_in, preloaded, program, stat, told_of};
 
@@ -94,13 +97,20 @@ fn a_thread_that_holds_a_lock_to_the_end_is_named() {
     told("stuck", &["\"stuck\" held it since ".to_owned(), "1 thread waited to the end".to_owned()]);
 }
 
+/// The words that run `program` as process 1 of a namespace.
+fn apart(program: &str) -> String {
+    format!("unshare --fork --pid {program}")
+}
+
+fn may_be_apart() -> bool {
+    Command::new("sh").args(["-c", &apart("true")]).output().is_ok_and(|run| run.status.success())
+}
+
 /// Two namespaces of processes that share `/dev/shm`: both programs are process 1 there. The second
 /// removed the statistics of the first: locks were not this program's problem.
 #[test]
 fn a_process_of_another_namespace_with_the_same_number_is_counted() {
-    let apart = |program: &str| format!("unshare --fork --pid {program}");
-    let possible = Command::new("sh").args(["-c", &apart("true")]).output().is_ok_and(|run| run.status.success());
-    if !possible {
+    if !may_be_apart() {
         return eprintln!("skipped: no namespace may be made here");
     }
     let planted = preloaded::program("planted", "");
@@ -127,4 +137,36 @@ fn the_last_part_is_told_and_the_total_is_told_apart() {
     assert!(total["interval"] == false && parts.iter().all(|part| part["interval"] == true), "{text}");
     let seconds = |line: &serde_json::Value| line["seconds"].as_f64().expect("a number");
     assert!((parts.iter().map(seconds).sum::<f64>() - seconds(total)).abs() < 0.001, "{text}");
+}
+
+/// Its statistics were removed by a process with its number that could make none, or not found once
+/// one that had taken their name had ended.
+#[test]
+fn a_process_that_made_way_for_one_of_another_namespace_is_found() {
+    if !may_be_apart() {
+        return eprintln!("skipped: no namespace may be made here");
+    }
+    let run = |script: &str| {
+        let mut command = Command::new(cargo_bin!("lockyard"));
+        command.args(["run", "--", "sh", "-c", script]).env("LOCKYARD_PRELOAD", preloaded::library());
+        command
+    };
+    let program = |name: &str, what: &str| apart(&format!("{} {what}", preloaded::program(name, "").display()));
+    let mut first = run(&format!("exec {}", program("recorded", "holds")));
+    let mut first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(first.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    let id = first.id();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("unshare runs");
+    let process = children.split_whitespace().next().expect("its child");
+    let quiet = program("planted", "quiet");
+    for other in [format!("ulimit -v 700000; {quiet}"), quiet] {
+        let ended = run(&other).stdout(Stdio::null()).status().expect("it runs");
+        assert!(ended.success(), "{other}");
+        let output = Command::new(cargo_bin!("lockyard")).args(["stat", "--pid", process]).output();
+        let report = String::from_utf8(output.expect("it runs").stdout).expect("UTF-8");
+        assert!(report.contains("mutex of work (recorded.c:"), "{other}: {report}");
+    }
+    drop(first.stdin.take());
+    assert_eq!(first.wait().expect("it ends").code(), Some(3), "its own");
 }
