@@ -328,6 +328,7 @@ impl<P: Platform> Contended<P> for Want<'_, P> {
         gave_up: Event::SemFail,
         slept: Event::SemSleep,
     };
+    const SHARED: bool = true;
 
     fn wait_lock(&self) -> &RawQSpinLock<P> {
         &self.semaphore.wait_lock

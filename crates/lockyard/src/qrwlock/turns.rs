@@ -131,6 +131,7 @@ impl<P: Platform, const WRITE: bool> Contended<P> for Want<'_, P, WRITE> {
     };
 
     const KIND: u32 = if WRITE { WRITES } else { 0 };
+    const SHARED: bool = !WRITE;
 
     const STRIDE_NS: (u32, u32) = if WRITE { turn::STRIDE_NS } else { turn::READER_STRIDE_NS };
 

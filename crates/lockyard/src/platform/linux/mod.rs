@@ -89,6 +89,21 @@ fn doze(round: u32) {
     futex::sleep(&NOBODY_WAKES, nap_ns(round));
 }
 
+/// The calling thread is about to sleep: another one has its CPU from here on.
+#[inline]
+fn depart() {
+    if let Some(id) = threads::id() {
+        threads::depart(id);
+    }
+}
+
+/// Runs `wait`, in which the calling thread sleeps until it is woken.
+#[inline(always)]
+fn asleep(wait: impl FnOnce()) {
+    depart();
+    threads::note_sleep(|| fork::aside(wait));
+}
+
 const fn nap_ns(round: u32) -> u64 {
     if round < 4 { 1_000 } else { 20_000 << if round < 10 { round - 4 } else { 6 } }
 }
@@ -207,6 +222,7 @@ unsafe impl Platform for Linux {
     #[inline(never)]
     fn nap(round: u32) {
         let stranger = threads::id().is_some_and(ThreadId::is_anonymous);
+        depart();
         fork::aside(|| if stranger { doze_as_stranger(round) } else { doze(round) });
     }
 
@@ -219,14 +235,12 @@ unsafe impl Platform for Linux {
 
     #[inline(never)]
     fn park(word: &U32, expected: u32, deadline: Option<u64>) {
-        let wait = || futex::wait(&word.0, expected, deadline, futex::MONOTONIC);
-        threads::note_sleep(|| fork::aside(wait));
+        asleep(|| futex::wait(&word.0, expected, deadline, futex::MONOTONIC));
     }
 
     #[inline(never)]
     fn park_realtime(word: &U32, expected: u32, deadline: u64) {
-        let wait = || futex::wait(&word.0, expected, Some(deadline), futex::REALTIME);
-        threads::note_sleep(|| fork::aside(wait));
+        asleep(|| futex::wait(&word.0, expected, Some(deadline), futex::REALTIME));
     }
 
     #[inline(never)]

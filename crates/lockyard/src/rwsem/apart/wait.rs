@@ -259,6 +259,7 @@ impl<'a, P: Platform, Y: Policy> Reads<'a, P, Y> {
 impl<P: Platform, Y: Policy> Contended<P> for Reads<'_, P, Y> {
     const EVENTS: Events = Want::<P, false>::EVENTS;
     const KIND: u32 = Want::<P, false>::KIND;
+    const SHARED: bool = true;
     const STRIDE_NS: (u32, u32) = Want::<P, false>::STRIDE_NS;
 
     parts_of!(want);

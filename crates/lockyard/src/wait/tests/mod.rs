@@ -44,6 +44,8 @@ impl Contended<Clockwork> for Subject {
         slept: MutexSleep,
     };
 
+    const SHARED: bool = true;
+
     fn wait_lock(&self) -> &RawQSpinLock<Clockwork> {
         &self.wait_lock
     }

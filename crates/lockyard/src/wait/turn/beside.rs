@@ -59,6 +59,7 @@ impl<W, F> Beside<W, F> {
 impl<P: Platform, W: Contended<P> + Shares, F: Fn() -> bool> Contended<P> for Beside<W, F> {
     const EVENTS: Events = W::EVENTS;
     const KIND: u32 = BESIDE;
+    const SHARED: bool = W::SHARED;
     const STRIDE_NS: (u32, u32) = W::STRIDE_NS;
 
     parts_of!(want);

@@ -75,7 +75,9 @@
 //!
 //! **Looking.** The first that applies. "`due` is over" says the clock as it was read after step 3:
 //!
-//! 1. The waiter tries, as first also past `HANDOFF`. It has the lock: leaving.
+//! 1. The lock looks open, as first also past `HANDOFF`: the waiter takes the wait lock and tries;
+//!    with the lock, it leaves the queue in that section. Not open: it tries as well (a reader may
+//!    get in [beside](beside) others). It has the lock: leaving.
 //! 2. Its deadline is over, or it is cancelled: leaving.
 //! 3. The owner is off its CPU: it yields, once in a wait. Looking.
 //! 4. First: if `due` is over, it tries and sets `HANDOFF` in that step. It lowers `due` to a
@@ -111,10 +113,10 @@
 //! as follows, if somebody is queued. *With the lock, passed*, first or not: it marks the first
 //! waiter `FOUGHT_OVER`; it wakes one of those behind that one that have no timer; it does not wake
 //! the first, which has its turn. *With the lock, not passed*: it sets `LISTENING`, clears the
-//! first waiter's `note`, wakes up to [`OPENED`] waiters behind it that sleep long: nobody fights
-//! for this lock, so the queue shall empty fast. In both cases only the eight behind the first are
-//! looked at, and none whose wake-up is kept; and if the first waiter sleeps long or has a rank,
-//! the owner sets `LISTENING`; if it has a rank and is not `LAPSED`, `HANDOFF` too. *Without the
+//! first waiter's `note`; a lock that several threads may have wakes up to [`OPENED`] waiters
+//! behind it that sleep long. In both cases only the eight behind the first are looked at, and none
+//! whose wake-up is kept; and if the first waiter sleeps long or has a rank, the owner sets
+//! `LISTENING`; if it has a rank and is not `LAPSED`, `HANDOFF` too. *Without the
 //! lock*: requests stay; a waiter that was first wakes the new first, and one of those behind that
 //! one that have no timer. *In each case, not first*: it wakes the waiter right behind itself, if
 //! that one has no timer. If its last look was one as first, it was moved during that look, and has
@@ -220,14 +222,13 @@ pub const TURN_NS: u64 = 400_000;
 pub const TURNS_NS: u64 = 1_000_000_000;
 /// How long a free lock is reserved for a first waiter that has been woken.
 pub const RESERVED_NS: u64 = 1_000_000;
-/// A first waiter that has not run so long after its turn ended is late: it sleeps, or waits for a
-/// CPU.
+/// A first waiter that has not run so long after its turn ended is late.
 pub const GRACE_NS: u64 = 100_000;
 /// A waiter doubles the distance between its looks after so many in vain, [`PATIENT_SHIFT`] times.
 pub const PATIENT_AFTER: u32 = 8;
 /// See [`PATIENT_AFTER`]: a first waiter then looks about every 0.1 s.
 pub const PATIENT_SHIFT: u32 = 8;
-/// How long the first waiter spins before it sleeps. About one context switch.
+/// How long the first waiter spins before it sleeps: about one context switch.
 pub const COMPETE_NS: u32 = 5_000;
 /// How long a spinner goes on that has no owner to watch.
 pub const BLIND_NS: u32 = 20_000;
@@ -235,16 +236,14 @@ pub const BLIND_NS: u32 = 20_000;
 pub const PRESS_NS: u32 = 2_000;
 /// The distance between its looks from then on.
 pub const PRESSED_STRIDE_NS: (u32, u32) = (50, 200);
-/// How many long sleepers a leaving waiter wakes that was not passed, beside the first. With one,
-/// the queue would empty by one at a time.
+/// How many long sleepers a waiter that was not passed wakes when it leaves, beside the first.
 pub const OPENED: usize = 2;
 /// The distance between two looks of a spinner, at first and in the end: fewer looks disturb the
 /// owner less.
 pub const STRIDE_NS: (u32, u32) = (100, 4_000);
 /// The same for a spinner that can tell whether the hold that it saw goes on. While it does, the
-/// spinner looks often: nobody writes, so its looks disturb nobody. It sees the release at once. If
-/// another hold has begun before it looks, the owner needs the lock again sooner than the spinner
-/// could take it. So the spinner looks less often: it would only keep the owner from its work.
+/// spinner looks often: nobody writes the word. If another hold has begun, the owner needs the lock
+/// again sooner than the spinner could take it: it looks less often.
 pub const PACED_STRIDE_NS: (u32, u32) = (160, 4_000);
 /// The same for a reader: it keeps no other reader out when it gets in.
 pub const READER_STRIDE_NS: (u32, u32) = (100, 600);
@@ -318,7 +317,8 @@ pub(crate) struct Events {
 pub(crate) trait Contended<P: Platform> {
     /// Names to count under.
     const EVENTS: Events;
-
+    /// Several threads may have the lock at a time.
+    const SHARED: bool = false;
     /// What the waiter's record says that it wants, if that is the same for all.
     const KIND: u32 = 0;
 

@@ -49,7 +49,17 @@ struct Wait {
     passed: bool,
     /// Its last look was one as first waiter.
     first: bool,
-    result: Result<(), GaveUp>,
+    ended: Ended,
+}
+
+/// How a queued wait ends.
+enum Ended {
+    /// The lock looks open. It is taken in the section in which the waiter leaves the queue: a
+    /// waiter that has it, and waits for the wait lock, keeps it from the others.
+    Open,
+    /// The waiter has the lock.
+    Taken,
+    GaveUp(GaveUp),
 }
 
 /// How many a leaving waiter wakes at most.
@@ -74,8 +84,7 @@ pub(super) fn queue<P: Platform, L: Contended<P>>(
     if let Some(first) = late {
         first.unpark();
     }
-    let wait = wait(lock, me, ahead, until);
-    conclude(lock, me, wait)
+    wait(lock, me, ahead, until)
 }
 
 /// Under the wait lock: `me`, the calling thread, joins the queue.
@@ -116,9 +125,8 @@ pub(crate) fn resume<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread
     // A hint: without the wait lock the first may be anybody's by now.
     let ahead = place_of(me).wrapping_sub(first).min(ThreadId::MAX_INDEX);
     me.waiter.due.store(turn_end(me, P::now(), ahead), Relaxed);
-    let wait = wait(lock, me, ahead, Until::FOREVER);
     // Forever: the result cannot be an error.
-    let _ = conclude(lock, me, wait);
+    let _ = wait(lock, me, ahead, Until::FOREVER);
 }
 
 /// How a thread that sleeps without a timer was put into a queue.
@@ -169,31 +177,44 @@ fn guards<P: Platform>(guard: &Thread<P>, now: u64) -> bool {
     now <= last_seen.saturating_add(GRACE_NS) && !has_lapsed(guard) && (has_no_timer(guard) || !guard.is_notified())
 }
 
-/// Leaves the queue after `wait`.
-fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, mut wait: Wait) -> Result<(), GaveUp> {
+/// Leaves the queue after `wait`. `None`: the lock was open no longer, and the wait goes on.
+fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, wait: Wait) -> Option<Result<(), GaveUp>> {
     let mut wakes = WakeList::<WOKEN>::new();
-    locked(lock.wait_lock(), || leave(lock, me, &mut wait, &mut wakes));
+    let result = locked(lock.wait_lock(), || leave(lock, me, wait, &mut wakes))?;
     me.waiter.leave();
     wakes.wake::<P>();
-    P::count(if wait.result.is_ok() { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
-    wait.result
+    P::count(if result.is_ok() { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
+    Some(result)
 }
 
 /// Under the wait lock: `me` leaves the queue, and asks for those who stay, or names them to be
-/// woken.
-fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, wait: &mut Wait, wakes: &mut WakeList<WOKEN>) {
+/// woken. `None`: it stays.
+fn leave<P: Platform, L: Contended<P>>(
+    lock: &L,
+    me: &Thread<P>,
+    wait: Wait,
+    wakes: &mut WakeList<WOKEN>,
+) -> Option<Result<(), GaveUp>> {
     let waiters = lock.waiters();
-    // Last look: what came at the last moment is ours, whatever the deadline says.
     let first = waiters.is_first(me);
+    let result = match wait.ended {
+        Ended::Taken => Ok(()),
+        Ended::Open => lock.try_take(first).then_some(Ok(()))?,
+        // Last look: what came at the last moment is ours, whatever the deadline says.
+        Ended::GaveUp(why) => {
+            if lock.try_take(first) {
+                Ok(())
+            } else {
+                Err(why)
+            }
+        }
+    };
     // It was moved during its last look: what it asked then it asked for another.
     let moved = wait.first && !first;
     // The one behind may sleep without a timer because we have one.
     let ward = waiters.after(me).filter(|behind| !first && has_no_timer(*behind) && !behind.is_notified());
-    if wait.result.is_err() && lock.try_take(first) {
-        wait.result = Ok(());
-    }
     let empty = waiters.remove(me);
-    let taken = wait.result.is_ok();
+    let taken = result.is_ok();
     // One that is not first, and has nothing, wakes nobody: it moves nobody either.
     let next = if first || taken { first_that_comes(waiters) } else { waiters.first() };
     // The next has its time from when all before it were expected to use up theirs; that may be
@@ -208,7 +229,7 @@ fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, wait: &
         listen: taken && (!wait.passed || moved || ranked || next.is_some_and(sleeps_long)),
         handoff: taken && ranked && !next.is_some_and(has_lapsed),
     });
-    let Some(next) = next else { return };
+    let Some(next) = next else { return Some(result) };
     if moved && !has_lapsed(next) {
         // Nobody has woken it for the time that is stored there.
         next.waiter.reserved.store(0, Relaxed);
@@ -225,13 +246,16 @@ fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &'static Thread<P>, wait: &
         }
     } else if !wait.passed {
         next.waiter.note.store(0, Relaxed);
-        asleep.take(OPENED).for_each(|waiter| wakes.push(waiter.id()));
+        // Of a lock for one at a time they would find nothing, and their wake-ups would be part of
+        // our section.
+        asleep.take(if L::SHARED { OPENED } else { 0 }).for_each(|waiter| wakes.push(waiter.id()));
     } else {
         next.waiter.note.store(FOUGHT_OVER, Relaxed);
         // The first waiter may be stopped: one of those without a timer is to have one.
         asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
     }
     ward.into_iter().for_each(|ward| wakes.push(ward.id()));
+    Some(result)
 }
 
 /// Under the wait lock: the first waiter, after those that have lapsed were moved back.
@@ -246,21 +270,25 @@ pub(super) fn first_that_comes<P: Platform>(waiters: &WaitQueue<P>) -> Option<&'
 }
 
 /// Queued behind at most `ahead` others: waits until the lock is ours or `until` comes.
-fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, until: Until<'_, P>) -> Wait {
+fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, until: Until<'_, P>) -> Result<(), GaveUp> {
     let patience = Patience::ns(COMPETE_NS).until(until.wake_time());
     let mut turn_end = me.waiter.due.load(Relaxed);
     let mut passed = false;
     let mut listened = false;
     let mut late = 0u32;
     let mut lent = false;
-    loop {
+    let ended = loop {
         came(me);
         let first = lock.waiters().is_first(me);
-        if lock.try_take(first) {
-            return Wait { passed, first, result: Ok(()) };
+        if lock.look(first) == Look::Open {
+            if let Some(result) = conclude(lock, me, Wait { passed, first, ended: Ended::Open }) {
+                return result;
+            }
+        } else if lock.try_take(first) {
+            break Wait { passed, first, ended: Ended::Taken };
         }
-        if let Some(end) = until.over() {
-            return Wait { passed, first, result: Err(end) };
+        if let Some(why) = until.over() {
+            break Wait { passed, first, ended: Ended::GaveUp(why) };
         }
         if !lent && lock.owner().is_some_and(|owner| !P::is_running(owner)) {
             // The owner waits for a CPU, likely for this one, and needs it for a moment. After the
@@ -285,14 +313,14 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
                 lock.try_or_ask(Request::Handoff)
             };
             if asked || compete(lock, true, patience) {
-                return Wait { passed: passed || late_turn, first, result: Ok(()) };
+                break Wait { passed: passed || late_turn, first, ended: Ended::Taken };
             }
             passed |= listened;
             // Once a turn; and where `HANDOFF` keeps the others out, which another thread may have
             // set: a release that wakes nobody would leave the lock idle. Or it is free by now.
             let asks = over || !listened || lock.look(false) != Look::Closed;
             if asks && lock.try_or_ask(Request::Listen) {
-                return Wait { passed: passed || late_turn, first, result: Ok(()) };
+                break Wait { passed: passed || late_turn, first, ended: Ended::Taken };
             }
             listened = true;
         } else if is_reserved(lock) {
@@ -321,7 +349,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             }
             // One that was served before us at this moment has cleared what we have asked for.
             if first && long && lock.try_or_ask(Request::Listen) {
-                return Wait { passed, first, result: Ok(()) };
+                break Wait { passed, first, ended: Ended::Taken };
             }
             let still_first = first && lock.waiters().is_first(me);
             if long && !still_first && postpone(lock, me, turn_end) {
@@ -330,7 +358,9 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         }
         me.park(until.wake_time_or(turn_end.min(look_again)));
         P::count(L::EVENTS.slept, 1);
-    }
+    };
+    // Only a lock that looked open may turn out to be taken.
+    conclude(lock, me, ended).unwrap_or(Ok(()))
 }
 
 /// `me`, which is not first, will not look before `due`, more than two turns ahead. `true`: it has

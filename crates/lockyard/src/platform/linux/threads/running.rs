@@ -1,9 +1,12 @@
 //! Which thread runs where: a mirror of what threads were last seen doing.
 //!
-//! `slot.cpu` = CPU where the thread was last seen; `ON_CPU[cpu]` = thread last seen there. Both
-//! are refreshed at slow-path entry and while spinning. A thread is taken to be off its CPU when
-//! another thread was seen there later, or when its CPU is the asking thread's own. All relaxed: a
-//! hint.
+//! `slot.cpu` = CPU where the thread was last seen; `ON_CPU[cpu]` = thread last seen there, 0 once
+//! that one has gone to sleep. Both are refreshed at slow-path entry and while spinning. A thread
+//! is taken to be off its CPU when another thread was seen there later, and has not gone to sleep,
+//! or when its CPU is the asking thread's own. All relaxed: a hint.
+//!
+//! A waiter that looks at a lock, and sleeps on, would else pass for the thread that runs there:
+//! the owner, whose fast paths refresh nothing.
 
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
@@ -44,7 +47,17 @@ pub(in super::super) fn mirror_cpus(last: u32) {
     (0..=last).step_by(CHUNK).for_each(|cpu| _ = ON_CPU.claim(cpu));
 }
 
-/// Whether `id` is thought to run: nobody was seen later on its CPU, which is not ours.
+/// Notes that the calling thread, `id`, is about to sleep.
+#[inline]
+pub(in super::super) fn depart(id: ThreadId) {
+    if let Some(OnCpu(seen)) = ON_CPU.get(rseq::cpu())
+        && seen.load(Relaxed) == id.raw()
+    {
+        seen.store(0, Relaxed);
+    }
+}
+
+/// Whether `id` is thought to run: nobody was seen later on its CPU, which is not ours, and stays.
 #[inline]
 pub(in super::super) fn is_running(id: ThreadId) -> bool {
     if id.is_anonymous() {
@@ -52,7 +65,10 @@ pub(in super::super) fn is_running(id: ThreadId) -> bool {
     }
     match slot(id).cpu.load(Relaxed) {
         0 => true,
-        cpu => cpu - 1 != rseq::cpu() && ON_CPU.get(cpu - 1).is_some_and(|seen| seen.0.load(Relaxed) == id.raw()),
+        cpu => {
+            let on_it = ON_CPU.get(cpu - 1).map_or(u32::MAX, |seen| seen.0.load(Relaxed));
+            cpu - 1 != rseq::cpu() && (on_it == id.raw() || on_it == 0)
+        }
     }
 }
 
@@ -75,5 +91,50 @@ mod tests {
         assert!(ON_CPU.get(4_150).is_none());
         mirror_cpus(4_160);
         assert!([64, 4_150, 4_223].iter().all(|&cpu| ON_CPU.get(cpu).is_some()) && ON_CPU.get(4_224).is_none());
+    }
+
+    /// A waiter looked at a lock on the owner's CPU, and slept on. From then on spinners took the
+    /// owner to be off its CPU, and slept, too.
+    #[test]
+    #[cfg(not(miri))]
+    fn a_waiter_that_sleeps_on_is_not_taken_for_the_one_that_runs() {
+        use crate::platform::Platform;
+        use crate::platform::linux::Linux;
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+        use std::sync::mpsc::{Receiver, channel};
+        use std::thread;
+
+        let set = sched_getaffinity(None).unwrap();
+        let mut usable = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
+        let (Some(theirs), Some(own)) = (usable.next(), usable.next()) else { return };
+        let moves_to = |cpu: usize| {
+            let mut one = CpuSet::new();
+            one.set(cpu);
+            sched_setaffinity(None, &one).unwrap();
+        };
+        thread::scope(|scope| {
+            let (names, [owner, waiter]) = (channel(), [channel::<()>(), channel()]);
+            let name = |stays: Receiver<()>| {
+                let told = names.0.clone();
+                scope.spawn(move || {
+                    told.send(Linux::current().unwrap().id()).unwrap();
+                    let _ = stays.recv();
+                });
+                names.1.recv().unwrap()
+            };
+            let (owner, waiter, _stay) = (name(owner.1), name(waiter.1), (owner.0, waiter.0));
+            let asks = scope.spawn(move || {
+                let after = |does: fn(ThreadId), id| {
+                    moves_to(theirs);
+                    does(id);
+                    moves_to(own);
+                    is_running(owner)
+                };
+                let seen = || [after(refresh, owner), after(refresh, waiter), after(depart, waiter)];
+                // Other threads of this program come to the CPU as well, but not always.
+                assert!((0..1_000).any(|_| seen() == [true, false, true]));
+            });
+            asks.join().unwrap();
+        });
     }
 }
