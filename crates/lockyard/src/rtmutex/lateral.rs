@@ -151,6 +151,12 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
         }
         if listen && !empty {
             self.mutex.flags().fetch_or(LISTENING, SeqCst);
+            // Nobody releases it: the next is to be told as well.
+            if self.mutex.is_dead()
+                && let Some(next) = self.mutex.queue.first()
+            {
+                next.unpark();
+            }
         }
     }
 }

@@ -144,7 +144,8 @@ fn a_lateral_waiter_does_not_enter_the_kernel_before_its_turn_is_over_and_does_t
         });
         // Nobody releases it: the turn passes, and the waiter goes where nobody can pass it.
         until(|| mutex.word().load(SeqCst) & WAITERS != 0);
-        if cfg!(feature = "events") {
+        // With `portable` the events are the other machine's.
+        if cfg!(all(feature = "events", not(feature = "portable"))) {
             assert!(happened(Event::PiMutexHandoff) > 0 && happened(Event::PiMutexOptFail) > 0);
         }
         release(&mutex);

@@ -115,6 +115,34 @@ scripts! {
         assert!(stops > 20, "{stops}");
     }
 
+    /// Not so one whose turn is over: nobody is to pass it while it waits for the wait lock.
+    fn a_waiter_whose_turn_is_over_has_the_mutex_before_the_wait_lock() {
+        let stops = every_stop(|stop| {
+            let mutex = RawMutex::default();
+            let mut stopped = false;
+            Scene::play(|scene, [holder, waiter, joins]| {
+                holder.does(|| mutex.acquire());
+                let got = waiter.starts(|| mutex.acquire());
+                let last = joins.starts_until(stop, || mutex.acquire());
+                stopped = joins.is_stopped();
+                // It asks for the mutex to be handed over.
+                scene.advance(TURN_NS);
+                holder.does(|| release(&mutex));
+                scene.settle();
+                assert!(mutex.is_locked(), "it has it");
+                joins.resumes();
+                got.expect("served");
+                waiter.does(|| release(&mutex));
+                scene.finish();
+                last.expect("open");
+                joins.does(|| release(&mutex));
+            });
+            assert!(mutex.at_rest());
+            stopped
+        });
+        assert!(stops > 20, "{stops}");
+    }
+
     /// A newcomer closed the mutex in the name of a first waiter that had been woken and
     /// waited for a CPU. All others queued up behind it.
     fn an_open_mutex_is_not_kept_for_one_that_does_not_run() {

@@ -250,6 +250,28 @@ scripts! {
         });
     }
 
+    /// The same, and the owner before the guard was not passed: it woke nobody but the guard.
+    fn a_guard_that_does_not_run_leaves_nobody_asleep_beside_a_free_mutex() {
+        let monitor = Monitor::default();
+        Scene::play(|scene, [holder, first, guard, behind]| {
+            let monitor = &monitor;
+            [holder, first, guard, behind].into_iter().for_each(|actor| rests(scene, actor));
+            let served = first.starts(|| monitor.wait());
+            let late = guard.starts(|| monitor.wait());
+            let waited = behind.starts(|| monitor.wait());
+            guard.freeze();
+            holder.does(|| monitor.mutex.acquire());
+            holder.does(|| monitor.condvar.broadcast());
+            holder.does(|| monitor.release());
+            (0..40).for_each(|_| scene.advance(TURN_NS));
+            let done = [served.is_done(), waited.is_done()];
+            guard.thaw();
+            scene.finish();
+            drop((served, late));
+            assert_eq!(done, [true; 2], "signalled, and asleep beside a free mutex");
+        });
+    }
+
     /// As `a_waiter_behind_a_stopped_one_has_a_turn`; that one was signalled, and has no timer.
     fn a_waiter_behind_a_stopped_one_that_was_signalled_has_a_turn() {
         let monitor = Monitor::default();

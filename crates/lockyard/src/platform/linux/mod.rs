@@ -89,19 +89,10 @@ fn doze(round: u32) {
     futex::sleep(&NOBODY_WAKES, nap_ns(round));
 }
 
-/// The calling thread is about to sleep: another one has its CPU from here on.
-#[inline]
-fn depart() {
-    if let Some(id) = threads::id() {
-        threads::depart(id);
-    }
-}
-
 /// Runs `wait`, in which the calling thread sleeps until it is woken.
 #[inline(always)]
 fn asleep(wait: impl FnOnce()) {
-    depart();
-    threads::note_sleep(|| fork::aside(wait));
+    threads::note_sleep(|| threads::off_cpu(|| fork::aside(wait)));
 }
 
 const fn nap_ns(round: u32) -> u64 {
@@ -222,8 +213,7 @@ unsafe impl Platform for Linux {
     #[inline(never)]
     fn nap(round: u32) {
         let stranger = threads::id().is_some_and(ThreadId::is_anonymous);
-        depart();
-        fork::aside(|| if stranger { doze_as_stranger(round) } else { doze(round) });
+        threads::off_cpu(|| fork::aside(|| if stranger { doze_as_stranger(round) } else { doze(round) }));
     }
 
     #[cold]

@@ -132,7 +132,7 @@ unsafe impl PiPlatform for Linux {
         loop {
             let done = if WITHOUT_LOCK_PI2.load(Relaxed) == 0 {
                 let (clock, end) = on_clock(deadline);
-                let done = futex::lock_pi2(&word.0, clock, end.as_ref());
+                let done = threads::off_cpu(|| futex::lock_pi2(&word.0, clock, end.as_ref()));
                 if done == Err(Errno::NOSYS) {
                     WITHOUT_LOCK_PI2.store(1, Relaxed);
                     continue;
@@ -149,7 +149,7 @@ unsafe impl PiPlatform for Linux {
                     At::Monotonic(_) => timespec(clock::realtime().saturating_add(left(end))),
                     At::Realtime(end) => timespec(end),
                 });
-                let done = futex::lock_pi(&word.0, Flags::PRIVATE, wall.as_ref());
+                let done = threads::off_cpu(|| futex::lock_pi(&word.0, Flags::PRIVATE, wall.as_ref()));
                 if done == Err(Errno::TIMEDOUT) && deadline.is_some_and(|end| left(end) > 0) {
                     continue;
                 }
@@ -179,7 +179,7 @@ unsafe impl PiPlatform for Linux {
             return Err(Refused::Unsupported); // nobody could be moved
         }
         let (clock, end) = on_clock(deadline);
-        futex::wait_requeue_pi(&word.0, clock, expected, end.as_ref(), &pi.0).map_err(refused)
+        threads::off_cpu(|| futex::wait_requeue_pi(&word.0, clock, expected, end.as_ref(), &pi.0)).map_err(refused)
     }
 
     #[inline(never)]

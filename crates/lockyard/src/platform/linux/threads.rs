@@ -71,7 +71,7 @@ use counts::{EVENTS, lend_to};
 pub use counts::{EventWords, Lender, WAKING, WOKEN, counted, lend, snapshot, take_back};
 pub(super) use counts::{count, note_sleep, note_wake};
 pub use exit::when_left;
-pub(super) use running::{depart, is_running, mirror_cpus, refresh};
+pub(super) use running::{is_running, mirror_cpus, off_cpu, refresh};
 
 /// How many threads can have a record: the last short names are lent (see `strangers`).
 pub const RECORDS: u32 = ThreadId::MAX_INDEX - strangers::PLACES;

@@ -280,7 +280,7 @@ fn opens(long: &'static [u32]) -> Vec<u32> {
 }
 
 #[test]
-fn an_undisturbed_owner_wakes_two_of_the_next_eight_who_sleep_long() {
+fn an_undisturbed_owner_of_a_lock_for_several_wakes_two_of_the_next_eight_who_sleep_long() {
     assert_eq!(OPENED, 2);
     assert_eq!(opens(&[]), []);
     assert_eq!(opens(&[0, 1, 2]), [0, 1]);

@@ -60,7 +60,7 @@
 //! | | its time is over, the owner is off its CPU, or `HANDOFF` is set | joining |
 //! | joining: takes the wait lock | a try succeeds | owner |
 //! | | it fails: joins the queue | looking |
-//! | looking: clears `reserved` | as below | looking, asleep or leaving |
+//! | looking: clears `reserved` | as below | looking, asleep, leaving or owner |
 //! | asleep | its timer, a wake-up, cancellation | looking |
 //! | asleep without a timer | a wake-up: sets `due` as if it joined | looking |
 //! | leaving: takes the wait lock, leaves the queue | – | owner, or gave up |
@@ -75,9 +75,10 @@
 //!
 //! **Looking.** The first that applies. "`due` is over" says the clock as it was read after step 3:
 //!
-//! 1. The lock looks open, as first also past `HANDOFF`: the waiter takes the wait lock and tries;
-//!    with the lock, it leaves the queue in that section. Not open: it tries as well (a reader may
-//!    get in [beside](beside) others). It has the lock: leaving.
+//! 1. The lock looks open to all: the waiter takes the wait lock, tries, and leaves the queue in
+//!    that section: owner. In vain: it clears `reserved`, and goes on as first if it is that then.
+//!    The lock is not open, or is kept for this waiter, or this is the first and `due` is over: it
+//!    tries (a reader may get in [beside](beside) others). It has the lock: leaving.
 //! 2. Its deadline is over, or it is cancelled: leaving.
 //! 3. The owner is off its CPU: it yields, once in a wait. Looking.
 //! 4. First: if `due` is over, it tries and sets `HANDOFF` in that step. It lowers `due` to a
@@ -113,16 +114,16 @@
 //! as follows, if somebody is queued. *With the lock, passed*, first or not: it marks the first
 //! waiter `FOUGHT_OVER`; it wakes one of those behind that one that have no timer; it does not wake
 //! the first, which has its turn. *With the lock, not passed*: it sets `LISTENING`, clears the
-//! first waiter's `note`; a lock that several threads may have wakes up to [`OPENED`] waiters
-//! behind it that sleep long. In both cases only the eight behind the first are looked at, and none
-//! whose wake-up is kept; and if the first waiter sleeps long or has a rank, the owner sets
-//! `LISTENING`; if it has a rank and is not `LAPSED`, `HANDOFF` too. *Without the
-//! lock*: requests stay; a waiter that was first wakes the new first, and one of those behind that
-//! one that have no timer. *In each case, not first*: it wakes the waiter right behind itself, if
-//! that one has no timer. If its last look was one as first, it was moved during that look, and has
-//! asked for another: it clears the first waiter's `reserved`, and with the lock sets `LISTENING`.
-//! *First, without the lock*: the requests stay, for the next; a lock that counts them
-//! ([`mutex`](crate::mutex)) counts one more.
+//! first waiter's `note`; it wakes one of those behind that one that have no timer, or, at a lock
+//! that several threads may have, up to [`OPENED`] that sleep long. In both cases only the eight
+//! behind the first are looked at, and none whose wake-up is kept; and if the first waiter sleeps
+//! long or has a rank, the owner sets `LISTENING`; if it has a rank and is not `LAPSED`, `HANDOFF`
+//! too. *Without the lock*: requests stay; a waiter that was first wakes the new first, and one of
+//! those behind that one that have no timer. *In each case, not first*: it wakes the waiter right
+//! behind itself, if that one has no timer. If its last look was one as first, it was moved during
+//! that look, and has asked for another: it clears the first waiter's `reserved`, and with the lock
+//! sets `LISTENING`. *First, without the lock*: the requests stay, for the next; a lock that counts
+//! them ([`mutex`](crate::mutex)) counts one more.
 //!
 //! **Release.** Frees the lock. After that, with `HANDOFF` and if the lock is still free, it stores
 //! the time in `reserved` of the first waiter if that is 0; with `LISTENING` it clears that and
@@ -178,12 +179,13 @@
 //!
 //! A thread in a queue has no second place (invariant 1): a handler that interrupts it and waits
 //! for a lock polls, and takes one that is free or whose reservation ends. In a section under the
-//! wait lock (joining, leaving: some dozens of instructions) a handler must not wait for the lock
-//! of that section: the poll succeeds where the lock is open, but can end no reservation, and an
-//! owner that leaves the queue needs the section. (POSIX lets no handler lock.)
+//! wait lock (joining, taking an open lock, leaving: some dozens of instructions) a handler must not
+//! wait for the lock of that section: the poll succeeds where the lock is open, but can end no
+//! reservation, and an owner that leaves the queue needs the section. (POSIX lets no handler lock.)
 //!
 //! A thread that is stopped in such a section keeps the wait lock: until it goes on, a free lock is
-//! taken by fast paths, tries and spinners, and no thread joins or leaves the queue.
+//! taken by fast paths, tries, spinners and a first waiter whose turn is over; no thread joins or
+//! leaves the queue.
 //!
 //! # Ordering
 //!
@@ -236,14 +238,13 @@ pub const BLIND_NS: u32 = 20_000;
 pub const PRESS_NS: u32 = 2_000;
 /// The distance between its looks from then on.
 pub const PRESSED_STRIDE_NS: (u32, u32) = (50, 200);
-/// How many long sleepers a waiter that was not passed wakes when it leaves, beside the first.
+/// How many long sleepers a waiter that was not passed wakes when it leaves a lock for several.
 pub const OPENED: usize = 2;
 /// The distance between two looks of a spinner, at first and in the end: fewer looks disturb the
 /// owner less.
 pub const STRIDE_NS: (u32, u32) = (100, 4_000);
-/// The same for a spinner that can tell whether the hold that it saw goes on. While it does, the
-/// spinner looks often: nobody writes the word. If another hold has begun, the owner needs the lock
-/// again sooner than the spinner could take it: it looks less often.
+/// The same for a spinner that can tell whether the hold that it saw goes on: it looks often while
+/// nobody writes the word, and less often where another hold has begun before it could take it.
 pub const PACED_STRIDE_NS: (u32, u32) = (160, 4_000);
 /// The same for a reader: it keeps no other reader out when it gets in.
 pub const READER_STRIDE_NS: (u32, u32) = (100, 600);
@@ -327,7 +328,6 @@ pub(crate) trait Contended<P: Platform> {
         Self::KIND
     }
 
-    /// The lock's parts.
     fn wait_lock(&self) -> &RawQSpinLock<P>;
     fn waiters(&self) -> &WaitQueue<P>;
     fn osq(&self) -> &Osq<P>;

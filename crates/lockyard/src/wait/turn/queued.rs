@@ -247,8 +247,9 @@ fn leave<P: Platform, L: Contended<P>>(
     } else if !wait.passed {
         next.waiter.note.store(0, Relaxed);
         // Of a lock for one at a time they would find nothing, and their wake-ups would be part of
-        // our section.
-        asleep.take(if L::SHARED { OPENED } else { 0 }).for_each(|waiter| wakes.push(waiter.id()));
+        // our section. One of those without a timer is to have one all the same: see below.
+        let woken = asleep.filter(|waiter| L::SHARED || has_no_timer(waiter));
+        woken.take(if L::SHARED { OPENED } else { 1 }).for_each(|waiter| wakes.push(waiter.id()));
     } else {
         next.waiter.note.store(FOUGHT_OVER, Relaxed);
         // The first waiter may be stopped: one of those without a timer is to have one.
@@ -279,11 +280,16 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
     let mut lent = false;
     let ended = loop {
         came(me);
-        let first = lock.waiters().is_first(me);
-        if lock.look(first) == Look::Open {
+        let mut first = lock.waiters().is_first(me);
+        // Kept for us, or to be taken at once: the first waiter's turn is over.
+        let at_once = first && (lock.look(false) == Look::Kept || P::now() >= turn_end);
+        if !at_once && lock.look(first) == Look::Open {
             if let Some(result) = conclude(lock, me, Wait { passed, first, ended: Ended::Open }) {
                 return result;
             }
+            // The section may have been long in coming.
+            came(me);
+            first = lock.waiters().is_first(me);
         } else if lock.try_take(first) {
             break Wait { passed, first, ended: Ended::Taken };
         }
