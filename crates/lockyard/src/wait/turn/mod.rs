@@ -179,7 +179,7 @@
 //!
 //! A thread in a queue has no second place (invariant 1): a handler that interrupts it and waits
 //! for a lock polls, and takes one that is free or whose reservation ends. In a section under the
-//! wait lock (joining, taking an open lock, leaving: some dozens of instructions) a handler must not
+//! wait lock (joining, taking an open lock, leaving: dozens of instructions) a handler must not
 //! wait for the lock of that section: the poll succeeds where the lock is open, but can end no
 //! reservation, and an owner that leaves the queue needs the section. (POSIX lets no handler lock.)
 //!
