@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockyard_work::{Error, Mix, Replay, Spec, ThinkShape, Workload};
 
-use crate::cli::{MixArg, SweepArgs, ThinkArg};
+use crate::cli::{Arrival, MixArg, SweepArgs, ThinkArg};
 use crate::failure::Failure;
 use crate::programs;
 use crate::run::PlannedCell;
@@ -57,7 +57,7 @@ impl Sweep {
             text.as_ref().map(|text| Bounds { flag, least, most }.list(text)).transpose()
         };
         Ok(Self {
-            workloads: workloads(&args.workload)?,
+            workloads: workloads(&args.workload, args.arrival)?,
             threads: list("--threads", 1, MOST_THREADS, &args.threads)?,
             readers: list("--readers", 0, MOST_THREADS, &args.readers)?,
             writers: list("--writers", 0, MOST_THREADS, &args.writers)?,
@@ -210,12 +210,17 @@ pub(crate) fn cautions(cells: &[PlannedCell]) -> BTreeMap<String, &'static str> 
     locks.filter_map(|lock| Some((lock.label(), lock.caution?))).collect()
 }
 
-fn workloads(text: &str) -> Result<Vec<Played>, Failure> {
+fn workloads(text: &str, arrival: Arrival) -> Result<Vec<Played>, Failure> {
     let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
     let mut chosen = Vec::new();
     for name in text.split(',').map(str::trim) {
         if programs::is_file(name) {
-            let replay = programs::replay("--workload", name)?;
+            let mut replay = programs::replay("--workload", name)?;
+            if arrival == Arrival::Recorded {
+                replay.waits = true;
+                // In every table and record.
+                replay.name.push_str(" with its waits");
+            }
             chosen.push(Played { workload: Workload::Replay, replay: Some(Arc::new(replay)) });
             continue;
         }
@@ -224,5 +229,10 @@ fn workloads(text: &str) -> Result<Vec<Played>, Failure> {
         chosen.extend(known.map(|&workload| Played { workload, replay: None }));
     }
     chosen.dedup();
+    if arrival == Arrival::Recorded && chosen.iter().all(|played| played.replay.is_none()) {
+        return Err(Failure::usage(
+            "--arrival recorded: --workload names no model, and only models say how long threads wait",
+        ));
+    }
     Ok(chosen)
 }

@@ -20,6 +20,7 @@ pub(super) fn make(name: &str, path: &Path) -> Outcome<String> {
     match name {
         "front" => front(&Record::newest("front")?, path),
         "front-cells" => front_cells(&Record::newest("front")?, path),
+        "requests" => requests(&Record::newest("requests")?, path),
         "trust" => trust(&Record::newest("trust")?, path),
         "predictions" => predictions(&Record::of_hosts("predictions")?, path),
         "programs" => programs(&Record::of_hosts("programs")?, path),
@@ -71,17 +72,40 @@ fn front_cells(record: &Record, path: &Path) -> Outcome<String> {
     for cell in Cells::of(&all)? {
         let pause = need(cell.ours, "pause_ns")?;
         let ratio = ratio(need(cell.ours, "kops_per_s")? / need(cell.best, "kops_per_s")?);
-        let waits = ["mutex", "std-mutex", "parking_lot-mutex", "usync-mutex"].map(|lock| {
-            cell.all.iter().find(|of| of.text("lock") == lock).map_or_else(|| "–".to_owned(), |of| wait(of))
-        });
         out += &format!(
             "| {} | {} | {} | {ratio} | {} | {} |\n",
             time(need(cell.ours, "cs")? * pause),
             time(need(cell.ours, "think")? * pause),
             cell.threads,
             peer_name(cell.best),
-            waits.join(" | "),
+            waits(&cell),
         );
+    }
+    Ok(out)
+}
+
+/// The longest waits of `Mutex` and of the peers, in the order of the columns.
+fn waits(cell: &Cell<'_>) -> String {
+    let of_lock =
+        |lock: &str| cell.all.iter().find(|of| of.text("lock") == lock).map_or_else(|| "–".to_owned(), |of| wait(of));
+    ["mutex", "std-mutex", "parking_lot-mutex", "usync-mutex"].map(of_lock).join(" | ")
+}
+
+/// Threads that sleep between their sections, beside the best peer.
+fn requests(record: &Record, path: &Path) -> Outcome<String> {
+    let mut out = wrapped(&format!(
+        "{} CPUs. Ratio: critical sections per second of `Mutex` by those of the fastest peer; bold: below {HARM}. \
+         {}Method and result: {}.",
+        record.machine.number("cpus").unwrap_or_default(),
+        length(&record.results[0])?,
+        link(record, path),
+    ));
+    out += "\n| threads | ratio | fastest peer | longest wait: `Mutex` | std | parking_lot | usync |\n";
+    out += "|---|---|---|---|---|---|---|\n";
+    let all: Vec<&Value> = record.results.iter().collect();
+    for cell in Cells::of(&all)? {
+        let ratio = ratio(need(cell.ours, "kops_per_s")? / need(cell.best, "kops_per_s")?);
+        out += &format!("| {} | {ratio} | {} | {} |\n", cell.threads, peer_name(cell.best), waits(&cell));
     }
     Ok(out)
 }

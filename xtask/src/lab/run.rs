@@ -21,7 +21,7 @@ struct What {
     note: &'static str,
 }
 
-const WHATS: [What; 3] = [
+const WHATS: [What; 4] = [
     What {
         name: "front",
         arguments: "bench --lock mutex --peer std-mutex,parking_lot-mutex,usync-mutex \
@@ -29,6 +29,14 @@ const WHATS: [What; 3] = [
         lengths: ["--secs 1 --rounds 5", "--secs 0.1 --rounds 2"],
         reduce: cells,
         note: "`Mutex` beside three peers, up to many threads per CPU; one line per lock and cell.",
+    },
+    What {
+        name: "requests",
+        arguments: "bench --workload xtask/models/requests.toml --arrival recorded --lock mutex \
+                    --peer std-mutex,parking_lot-mutex,usync-mutex --threads 20,50,200 --json",
+        lengths: ["--secs 1 --rounds 5", "--secs 0.1 --rounds 2"],
+        reduce: cells,
+        note: "`Mutex` beside three peers, threads that sleep between their sections; one line per lock and cell.",
     },
     What {
         name: "grid",

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::Arrival;
+
 /// Options of `lockyard bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
@@ -72,6 +74,10 @@ pub(crate) struct SweepArgs {
     /// its file (app.toml)
     #[arg(long, value_name = "LIST", default_value = "contend")]
     pub(crate) workload: String,
+
+    /// Whether the threads of a model wait for work as it says (`wait`), or always find some
+    #[arg(hide_short_help = true, long, value_name = "ARRIVAL", default_value = "saturated")]
+    pub(crate) arrival: Arrival,
 
     /// Locking threads [default: what the workload usually has, mostly 2]
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]

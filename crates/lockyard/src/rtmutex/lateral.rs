@@ -151,8 +151,8 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
         }
         if listen && !empty {
             self.mutex.flags().fetch_or(LISTENING, SeqCst);
-            // Nobody releases it: the next is to be told as well.
-            if self.mutex.is_dead()
+            // Nobody releases it for this one: the next is to look as well.
+            if (self.mutex.is_dead() || self.refused.get().is_some())
                 && let Some(next) = self.mutex.queue.first()
             {
                 next.unpark();

@@ -3,7 +3,7 @@
 //! A section is a window ([`Platform::begin_window`]): no child process begins in the middle of
 //! one, so a child finds every wait lock free and every queue whole.
 
-use crate::platform::Platform;
+use crate::platform::{Patience, Platform};
 use crate::spin::qspinlock::RawQSpinLock;
 
 /// Runs `section` under `lock`. The release of `lock` is the last that touches it: what `section`
@@ -26,6 +26,16 @@ pub(crate) fn try_locked<P: Platform, R>(lock: &RawQSpinLock<P>, section: impl F
         unsafe { exit(lock) };
         result
     })
+}
+
+/// Runs `section` under `lock`, if `lock` is free before the caller has spun for `ns`.
+#[inline]
+pub(crate) fn locked_within<P: Platform, R>(ns: u32, lock: &RawQSpinLock<P>, section: impl FnOnce() -> R) -> Option<R> {
+    P::spin(Patience::ns(ns), || try_enter(lock).then_some(()))?;
+    let result = section();
+    // SAFETY: entered above.
+    unsafe { exit(lock) };
+    Some(result)
 }
 
 /// Begins a section under `lock`, if `lock` is free now.

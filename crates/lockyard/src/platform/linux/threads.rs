@@ -88,7 +88,7 @@ struct Slot {
     window: AtomicU32,
     /// The thread's fixed priority, as far as somebody has told.
     rank: AtomicU32,
-    /// CPU + 1 where the thread was last seen; 0: never seen.
+    /// CPU + 1 where the thread was last seen; 0: never seen. See `running`.
     cpu: AtomicU32,
     lent: Lent,
     /// Words elsewhere in which this thread counts; null: `events` are in use.
@@ -174,6 +174,8 @@ pub(super) fn claim_again() {
         let claim = slot.claim.load(Relaxed);
         slot.claim.store((claim >> 32).wrapping_add(1) << 32 | u64::from(epoch::thread_id()), Relaxed);
         slot.window.store(0, Relaxed);
+        // A signal handler may have forked while it slept.
+        slot.cpu.store(0, Relaxed);
         slot.epoch.store(epoch, Release);
         strangers::keep();
     }
@@ -336,6 +338,7 @@ pub(super) fn leave() {
         // From here on it has none, should it lock once more.
         SELF.set(ThreadId::ANONYMOUS.raw());
         exit::tell();
+        running::is_off_cpu(slot);
         // Release: the next owner finds the record as it is now.
         slot.claim.fetch_and(!u64::from(u32::MAX), Release);
     }

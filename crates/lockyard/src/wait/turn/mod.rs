@@ -73,13 +73,16 @@
 //! and `reserved`. If the first waiter is late and not `LAPSED`, it sets `HANDOFF` and wakes that
 //! one.
 //!
-//! **Looking.** The first that applies. "`due` is over" says the clock as it was read after step 3:
+//! **Looking.** The first that applies. "`due` is over" says the clock as it was read in step 1 and
+//! after step 3:
 //!
-//! 1. The lock looks open to all: the waiter takes the wait lock, tries, and leaves the queue in
-//!    that section: owner. In vain: it clears `reserved`, and goes on as first if it is that then.
-//!    The lock is not open, or is kept for this waiter, or this is the first and `due` is over: it
-//!    tries (a reader may get in [beside](beside) others). It has the lock: leaving.
-//! 2. Its deadline is over, or it is cancelled: leaving.
+//! 1. The lock looks open: the waiter tries for the wait lock for [`COMPETE_NS`] (once, if it is
+//!    first, and `due` is over or the lock is kept for it), tries the lock, and leaves the queue in
+//!    that section: owner. In vain: it clears `reserved`, and goes on as first if it is that now.
+//!    Unless it had that time and not the wait lock, it tries the lock (a reader may get in
+//!    [beside](beside) others). It has the lock: leaving.
+//! 2. Its deadline is over, or it is cancelled: leaving. It did not get the wait lock in that time:
+//!    asleep, a first waiter until `due`, another one for a turn.
 //! 3. The owner is off its CPU: it yields, once in a wait. Looking.
 //! 4. First: if `due` is over, it tries and sets `HANDOFF` in that step. It lowers `due` to a
 //!    [`TURN_NS`] ahead. It competes for [`COMPETE_NS`], or until the owner is off its CPU. If
@@ -201,6 +204,7 @@
 //! Dice, "Malthusian Locks" (EuroSys 2017).
 
 mod beside;
+mod leaving;
 mod queued;
 mod reservation;
 mod spin;
@@ -248,12 +252,6 @@ pub const STRIDE_NS: (u32, u32) = (100, 4_000);
 pub const PACED_STRIDE_NS: (u32, u32) = (160, 4_000);
 /// The same for a reader: it keeps no other reader out when it gets in.
 pub const READER_STRIDE_NS: (u32, u32) = (100, 600);
-
-/// The first waiter's note: the one before it was passed.
-const FOUGHT_OVER: u32 = 1;
-/// The waiter's note: it was put into the queue asleep behind others, and woken so that it has a
-/// timer.
-const GUARD: u32 = 2;
 
 /// What the first waiter asks of a held lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -426,7 +424,7 @@ pub(crate) use parts_of;
 #[cold]
 pub(crate) fn ask_to_hand_over<P: Platform, L: Contended<P>>(lock: &L) {
     section::locked(lock.wait_lock(), || {
-        if queued::first_that_comes(lock.waiters()).is_some_and(|first| !reservation::has_lapsed(first)) {
+        if leaving::first_that_comes(lock.waiters()).is_some_and(|first| !reservation::has_lapsed(first)) {
             lock.left(Left { served: false, gave_up: false, empty: false, listen: true, handoff: true });
         }
     });

@@ -1,16 +1,20 @@
-//! In the queue: joining it, waiting in it, leaving it.
+//! In the queue: joining it, waiting in it.
 
-use super::reservation::{came, has_lapsed, is_reserved, lapse, move_back};
+use super::leaving::{Concluded, Ended, FOUGHT_OVER, NO_TIMER, Wait, conclude, first_that_comes, has_no_timer};
+use super::reservation::{came, has_lapsed, is_reserved, lapse};
 use super::spin::compete;
 use super::{
-    COMPETE_NS, Contended, FOUGHT_OVER, GRACE_NS, GUARD, Left, Look, OPENED, PATIENT_AFTER, PATIENT_SHIFT, RESERVED_NS,
-    Request, TURN_NS, TURNS_NS,
+    COMPETE_NS, Contended, GRACE_NS, Look, PATIENT_AFTER, PATIENT_SHIFT, RESERVED_NS, Request, TURN_NS, TURNS_NS,
 };
 use crate::cancel::{GaveUp, Until};
 use crate::platform::thread::{Thread, ThreadId};
 use crate::platform::{Ordering::*, Patience, Platform, Word};
-use crate::wait::queue::{WaitQueue, WakeList};
+use crate::wait::queue::WaitQueue;
 use crate::wait::section::locked;
+
+/// The waiter's note: it was put into the queue asleep behind others, and woken so that it has a
+/// timer.
+const GUARD: u32 = 2;
 
 /// The ticket that a waiter drew when it queued: the difference of two is at least how many stand
 /// between them.
@@ -33,37 +37,6 @@ pub(super) fn share_place<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>)
 fn turn_end<P: Platform>(me: &Thread<P>, now: u64, ahead: u32) -> u64 {
     if P::rank(me.id()) != 0 { now } else { now + (TURN_NS * (u64::from(ahead) + 1)).min(TURNS_NS) }
 }
-
-/// The end of the turn of a waiter without a timer, which was put into the queue at time 0: later
-/// ones have that time added.
-const NO_TIMER: u64 = u64::MAX / 2;
-
-/// Whether `waiter` was put into the queue asleep, and has not run since.
-fn has_no_timer<P: Platform>(waiter: &Thread<P>) -> bool {
-    waiter.waiter.due.load(Relaxed) >= NO_TIMER
-}
-
-/// How a queued wait went.
-struct Wait {
-    /// The lock was taken by others while this waiter was awake for it.
-    passed: bool,
-    /// Its last look was one as first waiter.
-    first: bool,
-    ended: Ended,
-}
-
-/// How a queued wait ends.
-enum Ended {
-    /// The lock looks open. It is taken in the section in which the waiter leaves the queue: a
-    /// waiter that has it, and waits for the wait lock, keeps it from the others.
-    Open,
-    /// The waiter has the lock.
-    Taken,
-    GaveUp(GaveUp),
-}
-
-/// How many a leaving waiter wakes at most.
-const WOKEN: usize = OPENED + 1;
 
 /// What a thread found when it was about to queue.
 enum Joined<P: Platform> {
@@ -144,7 +117,7 @@ pub(crate) enum Pushed {
 /// Under the wait lock: puts `thread`, which sleeps without a timer, into the queue.
 ///
 /// Its turn ends far in the future: the waiter before it sets `LISTENING` for it when it leaves
-/// (see [`conclude`]).
+/// (see [`leave`](super::leaving)).
 pub(crate) fn push_asleep<P: Platform>(queue: &WaitQueue<P>, thread: &Thread<P>) -> Pushed {
     let last = queue.last();
     let place = last.map_or(0, |last| place_of(last).wrapping_add(1));
@@ -177,99 +150,6 @@ fn guards<P: Platform>(guard: &Thread<P>, now: u64) -> bool {
     now <= last_seen.saturating_add(GRACE_NS) && !has_lapsed(guard) && (has_no_timer(guard) || !guard.is_notified())
 }
 
-/// Leaves the queue after `wait`. `None`: the lock was open no longer, and the wait goes on.
-fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, wait: Wait) -> Option<Result<(), GaveUp>> {
-    let mut wakes = WakeList::<WOKEN>::new();
-    let result = locked(lock.wait_lock(), || leave(lock, me, wait, &mut wakes))?;
-    me.waiter.leave();
-    wakes.wake::<P>();
-    P::count(if result.is_ok() { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
-    Some(result)
-}
-
-/// Under the wait lock: `me` leaves the queue, and asks for those who stay, or names them to be
-/// woken. `None`: it stays.
-fn leave<P: Platform, L: Contended<P>>(
-    lock: &L,
-    me: &Thread<P>,
-    wait: Wait,
-    wakes: &mut WakeList<WOKEN>,
-) -> Option<Result<(), GaveUp>> {
-    let waiters = lock.waiters();
-    let first = waiters.is_first(me);
-    let result = match wait.ended {
-        Ended::Taken => Ok(()),
-        Ended::Open => lock.try_take(first).then_some(Ok(()))?,
-        // Last look: what came at the last moment is ours, whatever the deadline says.
-        Ended::GaveUp(why) => {
-            if lock.try_take(first) {
-                Ok(())
-            } else {
-                Err(why)
-            }
-        }
-    };
-    // It was moved during its last look: what it asked then it asked for another.
-    let moved = wait.first && !first;
-    // The one behind may sleep without a timer because we have one.
-    let ward = waiters.after(me).filter(|behind| !first && has_no_timer(*behind) && !behind.is_notified());
-    let empty = waiters.remove(me);
-    let taken = result.is_ok();
-    // One that is not first, and has nothing, wakes nobody: it moves nobody either.
-    let next = if first || taken { first_that_comes(waiters) } else { waiters.first() };
-    // The next has its time from when all before it were expected to use up theirs; that may be
-    // long.
-    let soon = P::now() + 2 * TURN_NS;
-    let sleeps_long = |waiter: &Thread<P>| waiter.waiter.due.load(Relaxed) > soon;
-    let ranked = next.is_some_and(|next| P::rank(next.id()) != 0);
-    lock.left(Left {
-        served: first && taken,
-        gave_up: first && !taken,
-        empty,
-        listen: taken && (!wait.passed || moved || ranked || next.is_some_and(sleeps_long)),
-        handoff: taken && ranked && !next.is_some_and(has_lapsed),
-    });
-    let Some(next) = next else { return Some(result) };
-    if moved && !has_lapsed(next) {
-        // Nobody has woken it for the time that is stored there.
-        next.waiter.reserved.store(0, Relaxed);
-    }
-    let behind = core::iter::successors(waiters.after(next), |waiter| waiters.after(waiter));
-    let is_ward = |waiter: &Thread<P>| ward.is_some_and(|ward| ward.is_same(waiter));
-    let asleep =
-        behind.take(4 * OPENED).filter(|waiter| sleeps_long(waiter) && !waiter.is_notified() && !is_ward(waiter));
-    if !taken {
-        if first {
-            wakes.push(next.id());
-            // That one may be stopped, and be the guard of those behind.
-            asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
-        }
-    } else if !wait.passed {
-        next.waiter.note.store(0, Relaxed);
-        // Of a lock for one at a time they would find nothing, and their wake-ups would be part of
-        // our section. One of those without a timer is to have one all the same: see below.
-        let woken = asleep.filter(|waiter| L::SHARED || has_no_timer(waiter));
-        woken.take(if L::SHARED { OPENED } else { 1 }).for_each(|waiter| wakes.push(waiter.id()));
-    } else {
-        next.waiter.note.store(FOUGHT_OVER, Relaxed);
-        // The first waiter may be stopped: one of those without a timer is to have one.
-        asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
-    }
-    ward.into_iter().for_each(|ward| wakes.push(ward.id()));
-    Some(result)
-}
-
-/// Under the wait lock: the first waiter, after those that have lapsed were moved back.
-pub(super) fn first_that_comes<P: Platform>(waiters: &WaitQueue<P>) -> Option<&'static Thread<P>> {
-    for _ in 0..4 * OPENED {
-        match waiters.first() {
-            Some(first) if has_lapsed(first) && !waiters.is_only(first) => move_back(waiters, first),
-            first => return first,
-        }
-    }
-    waiters.first()
-}
-
 /// Queued behind at most `ahead` others: waits until the lock is ours or `until` comes.
 fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, until: Until<'_, P>) -> Result<(), GaveUp> {
     let patience = Patience::ns(COMPETE_NS).until(until.wake_time());
@@ -281,20 +161,38 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
     let ended = loop {
         came(me);
         let mut first = lock.waiters().is_first(me);
-        // Kept for us, or to be taken at once: the first waiter's turn is over.
-        let at_once = first && (lock.look(false) == Look::Kept || P::now() >= turn_end);
-        if !at_once && lock.look(first) == Look::Open {
-            if let Some(result) = conclude(lock, me, Wait { passed, first, ended: Ended::Open }) {
-                return result;
+        // Nobody is to pass us any more, or nobody can.
+        let at_once = first && (P::now() >= turn_end || lock.look(false) == Look::Kept);
+        let open = lock.look(first) == Look::Open;
+        let mut busy = false;
+        if open {
+            let patience_ns = if at_once { 0 } else { COMPETE_NS };
+            match conclude(lock, me, Wait { passed, first, ended: Ended::Open { patience_ns } }) {
+                Concluded::Left(result) => return result,
+                Concluded::Busy => busy = !at_once,
+                Concluded::Shut => {}
             }
-            // The section may have been long in coming.
+            // That may have taken long: who is first now?
             came(me);
             first = lock.waiters().is_first(me);
-        } else if lock.try_take(first) {
+        }
+        if !busy && lock.try_take(first) {
             break Wait { passed, first, ended: Ended::Taken };
         }
         if let Some(why) = until.over() {
             break Wait { passed, first, ended: Ended::GaveUp(why) };
+        }
+        if busy {
+            // The owner of the wait lock is off its CPU: the lock is the others' meanwhile.
+            let mut end = P::now() + TURN_NS;
+            if first {
+                end = end.min(turn_end);
+                turn_end = end;
+                me.waiter.due.store(end, Relaxed);
+            }
+            me.park(until.wake_time_or(end));
+            P::count(L::EVENTS.slept, 1);
+            continue;
         }
         if !lent && lock.owner().is_some_and(|owner| !P::is_running(owner)) {
             // The owner waits for a CPU, likely for this one, and needs it for a moment. After the
@@ -324,7 +222,8 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             passed |= listened;
             // Once a turn; and where `HANDOFF` keeps the others out, which another thread may have
             // set: a release that wakes nobody would leave the lock idle. Or it is free by now.
-            let asks = over || !listened || lock.look(false) != Look::Closed;
+            // Once more if it has lain open in vain: that wake-up is used up.
+            let asks = over || !listened || open || lock.look(false) != Look::Closed;
             if asks && lock.try_or_ask(Request::Listen) {
                 break Wait { passed: passed || late_turn, first, ended: Ended::Taken };
             }
@@ -365,8 +264,11 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         me.park(until.wake_time_or(turn_end.min(look_again)));
         P::count(L::EVENTS.slept, 1);
     };
-    // Only a lock that looked open may turn out to be taken.
-    conclude(lock, me, ended).unwrap_or(Ok(()))
+    match conclude(lock, me, ended) {
+        Concluded::Left(result) => result,
+        // Not for one that has the lock, or gives up.
+        Concluded::Shut | Concluded::Busy => Ok(()),
+    }
 }
 
 /// `me`, which is not first, will not look before `due`, more than two turns ahead. `true`: it has

@@ -1,19 +1,19 @@
 //! Which thread runs where: a mirror of what threads were last seen doing.
 //!
 //! `slot.cpu` = CPU where the thread was last seen, `ASLEEP` while it sleeps for a lock;
-//! `ON_CPU[cpu]` = thread last seen there, 0 once that one has gone to sleep. Both are refreshed at
-//! slow-path entry, after a sleep and while spinning. A thread is taken to be off its CPU when it
-//! sleeps, when another thread was seen on that CPU later, and does not sleep, or when the CPU is
-//! the asking thread's own. All relaxed: a hint.
+//! `ON_CPU[cpu]` = thread last seen there. Both are refreshed at slow-path entry, after a sleep and
+//! while spinning. A thread is taken to be off its CPU when it sleeps for a lock, when the CPU is
+//! the asking thread's own, or when another thread was seen there later, and neither sleeps for a
+//! lock, nor has ended, nor was seen on another CPU since. All relaxed: a hint.
 //!
-//! If a sleeper did not leave its CPU's entry, a waiter that looks at a lock, and sleeps on, would
-//! pass for the thread that runs there: the owner, whose fast paths refresh nothing.
+//! If the thread seen later always counted, a waiter that looks at a lock and sleeps on would pass
+//! for the thread that runs there: the owner, whose fast paths refresh nothing.
 
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 use super::super::rseq;
 use super::super::table::{CHUNK, Place, Table};
-use super::slot;
+use super::{Slot, slot};
 use crate::platform::thread::ThreadId;
 
 #[repr(align(64))]
@@ -55,29 +55,24 @@ pub(in super::super) fn mirror_cpus(last: u32) {
 #[inline(always)]
 pub(in super::super) fn off_cpu<R>(sleep: impl FnOnce() -> R) -> R {
     if let Some(id) = super::id() {
-        depart(id);
+        is_off_cpu(slot(id));
     }
     let result = sleep();
-    // Asked for again: a signal handler may have forked.
+    // Asked for again: a signal handler may have got a record.
     if let Some(id) = super::id() {
         refresh(id);
     }
     result
 }
 
-/// Notes that the calling thread, `id`, is about to sleep.
+/// The thread of `slot` is about to sleep, or to end.
 #[inline]
-fn depart(id: ThreadId) {
-    slot(id).cpu.store(ASLEEP, Relaxed);
-    if let Some(OnCpu(seen)) = ON_CPU.get(rseq::cpu())
-        && seen.load(Relaxed) == id.raw()
-    {
-        seen.store(0, Relaxed);
-    }
+pub(super) fn is_off_cpu(slot: &Slot) {
+    slot.cpu.store(ASLEEP, Relaxed);
 }
 
-/// Whether `id` is thought to run: it does not sleep, and nobody was seen later on its CPU, which
-/// is not ours, and stayed.
+/// Whether `id` is thought to run: it does not sleep, and no other thread was seen later on its
+/// CPU, which is not ours, and is still there.
 #[inline]
 pub(in super::super) fn is_running(id: ThreadId) -> bool {
     if id.is_anonymous() {
@@ -86,9 +81,10 @@ pub(in super::super) fn is_running(id: ThreadId) -> bool {
     match slot(id).cpu.load(Relaxed) {
         0 => true,
         ASLEEP => false,
+        cpu if cpu - 1 == rseq::cpu() => false,
         cpu => {
-            let on_it = ON_CPU.get(cpu - 1).map_or(u32::MAX, |seen| seen.0.load(Relaxed));
-            cpu - 1 != rseq::cpu() && (on_it == id.raw() || on_it == 0)
+            let later = ON_CPU.get(cpu - 1).map_or(id.raw(), |seen| seen.0.load(Relaxed));
+            later == id.raw() || ThreadId::from_raw(later).is_none_or(|later| slot(later).cpu.load(Relaxed) != cpu)
         }
     }
 }
@@ -151,9 +147,10 @@ mod tests {
                     moves_to(own);
                     is_running(owner)
                 };
+                let sleeps = |id| is_off_cpu(slot(id));
                 let seen = || {
-                    let waiters_come_and_go = [after(refresh, owner), after(refresh, waiter), after(depart, waiter)];
-                    (waiters_come_and_go, after(depart, owner))
+                    let waiters_come_and_go = [after(refresh, owner), after(refresh, waiter), after(sleeps, waiter)];
+                    (waiters_come_and_go, after(sleeps, owner))
                 };
                 // Other threads of this program come to the CPU as well, but not always.
                 assert!((0..1_000).any(|_| seen() == ([true, false, true], false)));
