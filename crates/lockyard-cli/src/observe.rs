@@ -124,6 +124,7 @@ impl Observation {
             known.seen = Some(between.lost_ns() as f64 / (GLANCE.as_nanos() as f64 * threads));
         }
         known.untold = session::untold(std::slice::from_ref(reader));
+        known.left = session::children(process);
         let symbols = Symbols::of(&known);
         let teller = Teller { what: name_of(process), symbols, known, styled, stdout_taken: false };
         let first = reader.sample();

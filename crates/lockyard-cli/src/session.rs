@@ -56,6 +56,22 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
     found
 }
 
+/// The children of `process`, and theirs, that run and tell of their locks.
+pub(crate) fn children(process: u32) -> Vec<Left> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let parent = |child: u32| field_of(&fs::read_to_string(format!("/proc/{child}/stat")).ok()?, 4);
+    let mut begun: Vec<(u32, u64)> = all.filter_map(|child| Some((child, parent(child)?))).collect();
+    let mut found = vec![process];
+    let mut at = 0;
+    while let Some(of) = found.get(at).copied() {
+        found.extend(begun.extract_if(.., |(_, parent)| *parent == u64::from(of)).map(|(child, _)| child));
+        at += 1;
+    }
+    let tells = |child: &u32| Reader::open(*child).is_ok_and(|reader| !reader.ended());
+    found.into_iter().skip(1).filter(tells).map(|process| Left { process, tells: true }).collect()
+}
+
 /// The environment with which `process` began: empty if it began without one, has ended, belongs to
 /// another user or to the kernel.
 fn environment(process: u32) -> Vec<u8> {

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use lockyard_recording::Recording;
 use lockyard_recording::standstill::{Standstill, StillWaits};
+use lockyard_recording::summary::Summary;
 
 use crate::deadlock::SETTLED;
 use crate::report::numbers;
@@ -48,6 +49,23 @@ pub(super) fn deadlock(recording: &Recording, at_end: &Standstill) -> Option<Str
 /// Whether a thread has waited for so long that it may not go on.
 pub(super) fn is_one(at_end: &Standstill) -> bool {
     at_end.waits.first().is_some_and(|longest| longest.ns >= SETTLED)
+}
+
+/// The class for which threads still wait, if these are most of the waiting: as the end of a
+/// sentence about that.
+pub(super) fn most(recording: &Recording, summary: &Summary) -> Option<String> {
+    let waits = &summary.at_end.waits;
+    let class = waits.first().filter(|_| is_one(&summary.at_end))?.class;
+    let of_class = || waits.iter().filter(|wait| wait.class == class);
+    let (still, all) =
+        (of_class().map(|wait| wait.ns).sum::<u64>(), summary.classes.iter().map(|class| class.waited_ns).sum::<u64>());
+    (2 * still > all).then(|| {
+        format!(
+            "; most of it is for {}, for which {} still waited when the recording ended",
+            recording.classes[class].name,
+            numbers::count(of_class().count(), "thread"),
+        )
+    })
 }
 
 /// The waits, lock class by lock class, if there is a long one.

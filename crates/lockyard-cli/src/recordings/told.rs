@@ -65,7 +65,8 @@ fn verdict(recording: &Recording, summary: &Summary, first: Option<&(String, f64
     let time = summary.recorded_ns.max(1) as f64;
     let waited = summary.classes.iter().map(|class| class.waited_ns as f64).sum::<f64>() / time;
     let held = summary.classes.iter().map(|class| class.held_ns as f64).sum::<f64>() / time;
-    let stop = first.map_or_else(String::new, |first| stop(summary, first));
+    let stop = standstill::most(recording, summary)
+        .unwrap_or_else(|| first.map_or_else(String::new, |first| stop(summary, first)));
     let shares = format!(
         "{:.1} % of the threads' time is spent waiting for locks, {:.1} % in their sections",
         waited * 100.0,
@@ -269,6 +270,25 @@ mod tests {
         let end = "at about 6 threads on this machine if they never sleep \
                    (the 16 that ran slept 97 % of the time).";
         assert!(text.starts_with("Locks cost you little so far: ") && text.ends_with(end), "{text}");
+    }
+
+    /// One thread has a lock to the end, and others wait for it to the end: no section of it ends,
+    /// so that no estimate knows it.
+    #[test]
+    fn a_lock_that_is_held_to_the_end_is_named_before_one_that_saturates() {
+        let mut text = "lockyard recording 1\nclass mutex BIG\nlock 0\nclass mutex CACHE\nlock 1\n".to_owned();
+        text += "window 0 0 900000000\n1 0 request 0 write\n10 0 request 1 write\n20 0 release 1\n";
+        for thread in 1..3 {
+            let _ = write!(text, "window {thread} 0 900000000\n1 {thread} request 1 write\n20 {thread} release 1\n");
+            let _ = write!(text, "1000 {thread} request 0 write\n900000000 {thread} pending-firm 0\n");
+        }
+        let recording = Recording::from_text("a", &text).unwrap();
+        let first = ("CACHE".to_owned(), 37.0, "this".to_owned());
+        let said = verdict(&recording, &recording.summary(), Some(&first));
+        assert!(
+            said.ends_with("; most of it is for BIG, for which 2 threads still waited when the recording ended."),
+            "{said}"
+        );
     }
 
     #[test]

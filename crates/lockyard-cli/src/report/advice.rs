@@ -153,13 +153,13 @@ fn of_holds(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> String
     if let Some(said) = elsewhere(facts, class) {
         return said;
     }
-    if let Some(said) = slow(holds, counts, is_of_readers(class)) {
+    if let Some(said) = slow(holds, class) {
         return said;
     }
     if let Some(said) = rare(facts, class, holds) {
         return said;
     }
-    if is_of_readers(class) {
+    if is_of_readers(class) && holds.callers.first().is_none_or(|top| !top.shared) {
         return "Readers wait for writers: write less often, \
                 or publish a copy in place of writing under the lock."
             .to_owned();
@@ -258,14 +258,22 @@ fn elsewhere(facts: &Facts<'_>, class: &ClassSample) -> Option<String> {
     ))
 }
 
+/// Whether the distribution of holds is that of another kind than those of `top`: a writer's are
+/// among those of readers.
+fn is_mixed(class: &ClassSample, top: &CallerSample) -> bool {
+    !top.shared && class.callers.iter().any(|caller| caller.shared)
+}
+
 /// Where the holds for which others wait are slow.
-fn slow(holds: &Holds<'_>, counts: &Counts, of_readers: bool) -> Option<String> {
+fn slow(holds: &Holds<'_>, class: &ClassSample) -> Option<String> {
+    let (counts, of_readers) = (&class.counts, is_of_readers(class));
     let top = holds.callers.first()?;
     // A section that everybody has, and that is short as a rule, is not slow because some threads
     // lost their CPU in it.
     let all: u64 = holds.callers.iter().map(|caller| caller.holds).sum();
     // Which of few holds were timed is chance.
-    let usual = !holds.few && 10 * top.holds >= 9 * all && (1..SLOW).contains(&counts.hold(0.5));
+    let usual =
+        !holds.few && !is_mixed(class, top) && 10 * top.holds >= 9 * all && (1..SLOW).contains(&counts.hold(0.5));
     if usual || top.hold_ns / top.holds.max(1) < SLOW {
         return None;
     }
@@ -274,6 +282,9 @@ fn slow(holds: &Holds<'_>, counts: &Counts, of_readers: bool) -> Option<String> 
         top if !top.shared && of_readers => {
             let copy = "publish a copy in place of writing under it";
             format!("Readers starve behind that writer. {what}, or {copy}.")
+        }
+        top if top.shared && of_readers => {
+            format!("Writers wait until such readers have gone, and other readers behind them. {what}.")
         }
         top if top.shared => format!("Writers wait until such readers have gone. {what}."),
         _ => format!("{what}: copy what it needs, and release first."),
@@ -310,7 +321,7 @@ fn rare(facts: &Facts<'_>, class: &ClassSample, holds: &Holds<'_>) -> Option<Str
     let (longest, what) = long_hold(class, holds)?;
     let is_top = holds.callers.first().is_some_and(|top| std::ptr::eq(*top, longest));
     let place = if is_top { "there".to_owned() } else { format!("in {}", facts.symbols.line(&longest.place)) };
-    let usual = match holds.few {
+    let usual = match holds.few || is_mixed(class, longest) {
         true => String::new(),
         false => format!(", of a section that lasts {} as a rule", numbers::time(class.counts.hold(0.5) as f64)),
     };

@@ -122,6 +122,9 @@ pub(super) fn holders(class: &ClassSample) -> Vec<&CallerSample> {
     holders
 }
 
+/// More readers do not wait at a time for a hold of a writer.
+const MANY_READERS: u64 = 1_000;
+
 /// How long readers waited.
 pub(super) fn readers_wait(class: &ClassSample) -> u64 {
     class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum()
@@ -133,11 +136,13 @@ pub(super) fn is_of_readers(class: &ClassSample) -> bool {
 }
 
 /// The [holders] to name. Those of readers overlap, so that their times say little beside a
-/// writer's: where most of the waiting is that of readers, these are the writers, if one is known.
+/// writer's: where most of the waiting is that of readers, these are the writers, if one is known
+/// that had the lock for long enough. Else the readers waited behind a writer that waited itself.
 pub(super) fn blamed(class: &ClassSample) -> Vec<&CallerSample> {
     let holders = holders(class);
-    let writes = holders.iter().any(|holder| !holder.shared);
-    holders.into_iter().filter(|holder| !(writes && holder.shared && is_of_readers(class))).collect()
+    let written: u64 = holders.iter().filter(|holder| !holder.shared).map(|holder| holder.hold_ns).sum();
+    let by_writers = written > 0 && written.saturating_mul(MANY_READERS) >= readers_wait(class);
+    holders.into_iter().filter(|holder| !(by_writers && holder.shared && is_of_readers(class))).collect()
 }
 
 /// The thread that still holds what threads have waited for longest, and where it took it.

@@ -127,7 +127,7 @@ pub(crate) fn document(what: &str, interval: bool, facts: &Facts<'_>) -> Documen
         thread_seconds: facts.thread_time.as_secs_f64(),
         process: sample.process,
         seconds: sample.seconds,
-        threads: sample.threads,
+        threads: sample.threads.max(sample.started),
         threads_not_counted: sample.private,
         locks: sample.locks.clone(),
         events: sample.events.iter().map(event).collect(),

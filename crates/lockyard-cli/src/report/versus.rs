@@ -184,14 +184,19 @@ impl Ratio {
     /// Whether it is above what is due to chance, and on a busy machine to others.
     fn is_faster(&self, noise: Middle, busy: bool) -> bool {
         let ratio = if busy { self.least } else { self.middle };
-        ratio.low > 1.0 && ratio.value > noise.high
+        told(ratio.low) > 1.0 && told(ratio.value) > told(noise.high)
     }
 
     /// Whether it is below that.
     fn is_slower(&self, noise: Middle, busy: bool) -> bool {
         let ratio = if busy { self.most } else { self.middle };
-        ratio.high < 1.0 && ratio.value < noise.low
+        told(ratio.high) < 1.0 && told(ratio.value) < told(noise.low)
     }
+}
+
+/// A ratio as it is printed: what that does not show is no difference.
+fn told(ratio: f64) -> f64 {
+    if ratio < 0.1 { ratio } else { (ratio * 1_000.0).round() / 1_000.0 }
 }
 
 /// How many of `count` values may be left out at each end, so that the rest encloses the middle of
@@ -308,6 +313,11 @@ mod tests {
         };
         assert!(say(1.12, 1.09, 1.15).starts_with("Other locks make this program faster: with hq 1.120 times"));
         assert!(say(1.01, 1.005, 1.015).starts_with("No difference"), "inside the noise");
+        // A program that sleeps for a second: "slower, 0.999 (0.999 to 1.000)", by a millisecond.
+        let middle = Middle { value: 0.9987, low: 0.9985, high: 0.9998 };
+        let noise = Middle { value: 1.0, low: 0.9989, high: 1.0011 };
+        let said = sentence(&[("hq", Ratio { middle, least: middle, most: middle })], noise, None);
+        assert!(said.starts_with("No difference"), "{said}");
         assert!(say(1.12, 0.99, 1.3).starts_with("No difference"));
         let slower = say(0.9, 0.85, 0.95);
         assert!(slower.starts_with("Other locks make this program slower, the best of them hq with 0.900 (0.850 to"));

@@ -149,14 +149,13 @@ impl<P: PiPlatform, S: Policy> Contended<P> for Want<'_, P, S> {
         if empty {
             self.mutex.flags().fetch_and(!LISTENING, Relaxed);
         }
-        if listen && !empty {
+        // Nobody releases it for one that was refused: the next is to look as well.
+        let refused = self.mutex.is_dead() || self.refused.get().is_some();
+        if (listen || refused) && !empty {
             self.mutex.flags().fetch_or(LISTENING, SeqCst);
-            // Nobody releases it for this one: the next is to look as well.
-            if (self.mutex.is_dead() || self.refused.get().is_some())
-                && let Some(next) = self.mutex.queue.first()
-            {
-                next.unpark();
-            }
+        }
+        if refused && let Some(next) = self.mutex.queue.first() {
+            next.unpark();
         }
     }
 }

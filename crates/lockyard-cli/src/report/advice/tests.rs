@@ -224,3 +224,42 @@ fn waits_that_end_at_a_deadline_are_told() {
     class.counts.gave_up = 9;
     assert!(!said(class).contains("deadline"));
 }
+
+/// Readers whose waits are `wait_ns`, which hold the lock for `short` as a rule, a reader with holds
+/// of 100 ms, and a writer whose ten holds for which others waited last `written` each.
+fn read_and_written(wait_ns: u64, short: u64, scans: u64, written: u64) -> ClassSample {
+    let mut counts =
+        Counts { acquired: 20_000, contended: 1_000, wait_ns, wait_max: 100_000_000, locks: 1, ..Counts::default() };
+    (counts.holds[bucket(short)], counts.waits[bucket(90_000_000)]) = (400, 1_000);
+    (counts.hold_ns, counts.hold_max) = (400 * short, 100_000_000);
+    let caller = |shared, wait_ns, holds, hold_ns: u64| CallerSample {
+        shared,
+        wait_ns,
+        waits: 1_000,
+        holds,
+        hold_ns: holds * hold_ns,
+        hold_max: hold_ns,
+        ..CallerSample::default()
+    };
+    let callers =
+        vec![caller(true, wait_ns, 300, short), caller(true, 0, scans, 100_000_000), caller(false, 0, 10, written)];
+    ClassSample { kind: "rwlock".to_owned(), counts, callers, ..ClassSample::default() }
+}
+
+/// A writer that waits for a slow reader keeps other readers waiting. It was named for what they
+/// waited, with holds of microseconds.
+#[test]
+fn a_slow_reader_is_named_where_a_writer_waits_for_it_and_readers_behind_that() {
+    let class = read_and_written(7_370_000_000, 5_000, 10, 2_750);
+    assert!(blamed(&class).first().is_some_and(|top| top.shared && top.hold_max == 100_000_000));
+    let text = said(class);
+    assert!(text.starts_with("Writers wait until such readers have gone, and other readers behind them."), "{text}");
+}
+
+/// What is usual among readers' sections was said of a writer's, which are all long.
+#[test]
+fn a_writers_long_sections_are_not_measured_by_those_of_readers() {
+    let text = said(read_and_written(1_500_000_000, 12_300, 0, 20_000_000));
+    assert!(text.starts_with("Readers starve behind that writer. Do the slow work there outside"), "{text}");
+    assert!(!text.contains("as a rule"), "{text}");
+}

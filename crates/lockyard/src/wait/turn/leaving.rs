@@ -6,7 +6,7 @@ use crate::cancel::GaveUp;
 use crate::platform::thread::Thread;
 use crate::platform::{Ordering::*, Platform, Word};
 use crate::wait::queue::{WaitQueue, WakeList};
-use crate::wait::section::{locked, locked_within};
+use crate::wait::section::{locked, locked_within, try_locked};
 
 /// The first waiter's note: the one before it was passed.
 pub(super) const FOUGHT_OVER: u32 = 1;
@@ -60,6 +60,7 @@ pub(super) fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, w
     let patience_ns = if let Ended::Open { patience_ns } = wait.ended { Some(patience_ns) } else { None };
     let leave = || leave(lock, me, wait, &mut wakes);
     let left = match patience_ns {
+        Some(0) => try_locked(lock.wait_lock(), leave),
         Some(ns) => locked_within(ns, lock.wait_lock(), leave),
         None => Some(locked(lock.wait_lock(), leave)),
     };

@@ -81,8 +81,9 @@
 //!    that section: owner. In vain: it clears `reserved`, and goes on as first if it is that now.
 //!    Unless it had that time and not the wait lock, it tries the lock (a reader may get in
 //!    [beside](beside) others). It has the lock: leaving.
-//! 2. Its deadline is over, or it is cancelled: leaving. It did not get the wait lock in that time:
-//!    asleep, a first waiter until `due`, another one for a turn.
+//! 2. Its deadline is over, or it is cancelled: leaving. The first, and it did not get the wait lock
+//!    in that time: it lowers `due` to a [`TURN_NS`] ahead, counts as one that has not set
+//!    `LISTENING`, and is asleep until `due`, for a [`GRACE_NS`] at most.
 //! 3. The owner is off its CPU: it yields, once in a wait. Looking.
 //! 4. First: if `due` is over, it tries and sets `HANDOFF` in that step. It lowers `due` to a
 //!    [`TURN_NS`] ahead. It competes for [`COMPETE_NS`], or until the owner is off its CPU. If
@@ -187,8 +188,8 @@
 //! reservation, and an owner that leaves the queue needs the section. (POSIX lets no handler lock.)
 //!
 //! A thread that is stopped in such a section keeps the wait lock: until it goes on, a free lock is
-//! taken by fast paths, tries, spinners and a first waiter whose turn is over; no thread joins or
-//! leaves the queue.
+//! taken by fast paths, tries and spinners, until the first waiter takes it at the end of its turn;
+//! no thread joins or leaves the queue, and that waiter keeps the lock.
 //!
 //! # Ordering
 //!

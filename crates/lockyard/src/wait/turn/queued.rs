@@ -182,15 +182,14 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         if let Some(why) = until.over() {
             break Wait { passed, first, ended: Ended::GaveUp(why) };
         }
-        if busy {
-            // The owner of the wait lock is off its CPU: the lock is the others' meanwhile.
-            let mut end = P::now() + TURN_NS;
-            if first {
-                end = end.min(turn_end);
-                turn_end = end;
-                me.waiter.due.store(end, Relaxed);
-            }
-            me.park(until.wake_time_or(end));
+        if busy && first {
+            // The owner of the wait lock is off its CPU, likely: the lock is the others' meanwhile. A
+            // wake-up for this look is used up.
+            listened = false;
+            let now = P::now();
+            turn_end = turn_end.min(now + TURN_NS);
+            me.waiter.due.store(turn_end, Relaxed);
+            me.park(until.wake_time_or(turn_end.min(now + GRACE_NS)));
             P::count(L::EVENTS.slept, 1);
             continue;
         }
