@@ -225,8 +225,8 @@ fn waits_that_end_at_a_deadline_are_told() {
     assert!(!said(class).contains("deadline"));
 }
 
-/// Readers whose waits are `wait_ns`, which hold the lock for `short` as a rule, a reader with holds
-/// of 100 ms, and a writer whose ten holds for which others waited last `written` each.
+/// Readers whose waits are `wait_ns`, which hold the lock for `short` as a rule, a reader with
+/// holds of 100 ms, and a writer whose ten holds for which others waited last `written` each.
 fn read_and_written(wait_ns: u64, short: u64, scans: u64, written: u64) -> ClassSample {
     let mut counts =
         Counts { acquired: 20_000, contended: 1_000, wait_ns, wait_max: 100_000_000, locks: 1, ..Counts::default() };

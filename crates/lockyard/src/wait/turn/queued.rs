@@ -183,8 +183,8 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             break Wait { passed, first, ended: Ended::GaveUp(why) };
         }
         if busy && first {
-            // The owner of the wait lock is off its CPU, likely: the lock is the others' meanwhile. A
-            // wake-up for this look is used up.
+            // The owner of the wait lock is off its CPU, likely: the lock is the others' meanwhile.
+            // A wake-up for this look is used up.
             listened = false;
             let now = P::now();
             turn_end = turn_end.min(now + TURN_NS);
