@@ -124,7 +124,10 @@ impl Observation {
             known.seen = Some(between.lost_ns() as f64 / (GLANCE.as_nanos() as f64 * threads));
         }
         known.untold = session::untold(std::slice::from_ref(reader));
-        known.left = session::children(process);
+        // They come and go: of one moment alone.
+        if self.interval.is_none() {
+            known.left = session::children(process);
+        }
         let symbols = Symbols::of(&known);
         let teller = Teller { what: name_of(process), symbols, known, styled, stdout_taken: false };
         let first = reader.sample();
@@ -157,7 +160,10 @@ impl Observation {
         }
         let last = reader.sample();
         if took_none(reader, &last) {
-            return Err(unseen_process(&last, &whole(&last, f64::INFINITY)));
+            let mut known = whole(&last, f64::INFINITY);
+            known.left = session::children(process);
+            known.untold = session::untold(std::slice::from_ref(reader));
+            return Err(unseen_process(&last, &known));
         }
         let rest = last.since(&earlier);
         if !reader.ended() || rest.seconds <= 0.0 {

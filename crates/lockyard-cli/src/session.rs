@@ -10,6 +10,7 @@
 //! stack begins elsewhere, as it does after exec.
 //! A process that has overwritten its environment, and has no segment, is not found.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -56,16 +57,19 @@ pub(crate) fn running(session: u32) -> Vec<Left> {
     found
 }
 
-/// The children of `process`, and theirs, that run and tell of their locks.
+/// The children of `process`, and theirs, that run and tell of their locks. Not those whose parents
+/// have ended, as daemons' have.
 pub(crate) fn children(process: u32) -> Vec<Left> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let parent = |child: u32| field_of(&fs::read_to_string(format!("/proc/{child}/stat")).ok()?, 4);
-    let mut begun: Vec<(u32, u64)> = all.filter_map(|child| Some((child, parent(child)?))).collect();
+    let mut begun: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    all.filter_map(|child| Some((parent(child)?, child)))
+        .for_each(|(parent, child)| begun.entry(parent).or_default().push(child));
     let mut found = vec![process];
     let mut at = 0;
-    while let Some(of) = found.get(at).copied() {
-        found.extend(begun.extract_if(.., |(_, parent)| *parent == u64::from(of)).map(|(child, _)| child));
+    while let Some(of) = found.get(at) {
+        found.extend(begun.remove(&u64::from(*of)).unwrap_or_default());
         at += 1;
     }
     let tells = |child: &u32| Reader::open(*child).is_ok_and(|reader| !reader.ended());

@@ -16,7 +16,7 @@
 use lockyard::cancel::Until;
 use lockyard::condvar::RawCondvar;
 use lockyard::mutex::RawMutex;
-use lockyard::wait::turn::TURN_NS;
+use lockyard::wait::turn::{GRACE_NS, TURN_NS};
 
 use super::play::place;
 use super::{Actor, Scene, Scripted, every_stop};
@@ -209,7 +209,9 @@ pub fn the_first_leaves_a_releaser<L: Timed<P = Scripted>>() {
         victim.resumes();
         // By the release, not by its own timer, which may be long. A waiter that is awake, on
         // its way to the wait lock, and was passed there may sleep its turn out.
+        // One that did not get the wait lock looks again soon.
         scene.settle();
+        scene.advance(GRACE_NS);
         for _ in 0..2 {
             if [first, second, passer].iter().any(|actor| actor.is_in_window()) {
                 scene.advance(TURN_NS);

@@ -54,16 +54,18 @@ pub(super) fn is_one(at_end: &Standstill) -> bool {
 /// The class for which threads still wait, if these are most of the waiting: as the end of a
 /// sentence about that.
 pub(super) fn most(recording: &Recording, summary: &Summary) -> Option<String> {
-    let waits = &summary.at_end.waits;
-    let class = waits.first().filter(|_| is_one(&summary.at_end))?.class;
-    let of_class = || waits.iter().filter(|wait| wait.class == class);
-    let (still, all) =
-        (of_class().map(|wait| wait.ns).sum::<u64>(), summary.classes.iter().map(|class| class.waited_ns).sum::<u64>());
-    (2 * still > all).then(|| {
+    let mut still: BTreeMap<usize, (u64, usize)> = BTreeMap::new();
+    for wait in summary.at_end.waits.iter().filter(|_| is_one(&summary.at_end)) {
+        let (ns, threads) = still.entry(wait.class).or_default();
+        (*ns, *threads) = (ns.saturating_add(wait.ns), *threads + 1);
+    }
+    let (class, (ns, threads)) = still.into_iter().max_by_key(|(_, (ns, _))| *ns)?;
+    let all = summary.classes.iter().fold(0u64, |sum, class| sum.saturating_add(class.waited_ns));
+    (ns > all / 2).then(|| {
         format!(
-            "; most of it is for {}, for which {} still waited when the recording ended",
+            "; most of the waiting is for {}, for which {} still waited when the recording ended",
             recording.classes[class].name,
-            numbers::count(of_class().count(), "thread"),
+            numbers::count(threads, "thread"),
         )
     })
 }

@@ -286,7 +286,9 @@ mod tests {
         let first = ("CACHE".to_owned(), 37.0, "this".to_owned());
         let said = verdict(&recording, &recording.summary(), Some(&first));
         assert!(
-            said.ends_with("; most of it is for BIG, for which 2 threads still waited when the recording ended."),
+            said.ends_with(
+                "; most of the waiting is for BIG, for which 2 threads still waited when the recording ended."
+            ),
             "{said}"
         );
     }

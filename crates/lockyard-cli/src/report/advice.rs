@@ -97,7 +97,7 @@ struct Holds<'a> {
 
 impl<'a> Holds<'a> {
     fn of(facts: &Facts<'_>, class: &'a ClassSample) -> Self {
-        let (counts, callers) = (&class.counts, blamed(class));
+        let (counts, callers) = (&class.counts, blamed(facts, class));
         // The distribution is of few. Those that others waited for are all there, and are
         // longer than most.
         let sampled = counts.holds.iter().sum::<u64>();
@@ -259,9 +259,12 @@ fn elsewhere(facts: &Facts<'_>, class: &ClassSample) -> Option<String> {
 }
 
 /// Whether the distribution of holds is that of another kind than those of `top`: a writer's are
-/// among those of readers.
+/// among those of readers, of which there are not few.
 fn is_mixed(class: &ClassSample, top: &CallerSample) -> bool {
-    !top.shared && class.callers.iter().any(|caller| caller.shared)
+    let seen = |shared: fn(&CallerSample) -> bool| -> u64 {
+        class.callers.iter().filter(|caller| shared(caller)).map(|caller| caller.waits + caller.holds).sum()
+    };
+    !top.shared && 10 * seen(|caller| caller.shared) >= seen(|_| true).max(1)
 }
 
 /// Where the holds for which others wait are slow.
@@ -306,7 +309,8 @@ fn long_hold<'a>(class: &ClassSample, holds: &Holds<'a>) -> Option<(&'a CallerSa
     let short = counts.waits.iter().enumerate().map(|(bucket, count)| (histogram::lower(bucket + 1), *count));
     let short = short.filter(|(end, _)| *end <= longest.hold_max / 4).map(|(end, count)| end as f64 * count as f64);
     let is_few = all <= RARE * most;
-    let is_long = is_few || all >= LONGER * count * counts.hold(0.5) as f64 && !holds.few;
+    let is_usual = holds.few || is_mixed(class, longest) || all < LONGER * count * counts.hold(0.5) as f64;
+    let is_long = is_few || !is_usual;
     let is_it = longest.hold_max >= SLOW && is_long && 2.0 * short.sum::<f64>() < counts.wait_ns as f64;
     let time = numbers::time(most);
     is_it.then(|| match is_few {

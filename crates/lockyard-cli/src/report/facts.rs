@@ -122,9 +122,6 @@ pub(super) fn holders(class: &ClassSample) -> Vec<&CallerSample> {
     holders
 }
 
-/// More readers do not wait at a time for a hold of a writer.
-const MANY_READERS: u64 = 1_000;
-
 /// How long readers waited.
 pub(super) fn readers_wait(class: &ClassSample) -> u64 {
     class.callers.iter().filter(|caller| caller.shared).map(|caller| caller.wait_ns).sum()
@@ -138,10 +135,12 @@ pub(super) fn is_of_readers(class: &ClassSample) -> bool {
 /// The [holders] to name. Those of readers overlap, so that their times say little beside a
 /// writer's: where most of the waiting is that of readers, these are the writers, if one is known
 /// that had the lock for long enough. Else the readers waited behind a writer that waited itself.
-pub(super) fn blamed(class: &ClassSample) -> Vec<&CallerSample> {
+pub(super) fn blamed<'a>(facts: &Facts<'_>, class: &'a ClassSample) -> Vec<&'a CallerSample> {
     let holders = holders(class);
+    // No more wait at a time than there are threads, and each a little longer than the hold lasts.
+    let waits = 2 * u64::from(facts.sample.threads.max(facts.sample.started));
     let written: u64 = holders.iter().filter(|holder| !holder.shared).map(|holder| holder.hold_ns).sum();
-    let by_writers = written > 0 && written.saturating_mul(MANY_READERS) >= readers_wait(class);
+    let by_writers = written > 0 && written.saturating_mul(waits) >= readers_wait(class);
     holders.into_iter().filter(|holder| !(by_writers && holder.shared && is_of_readers(class))).collect()
 }
 
@@ -223,7 +222,10 @@ mod tests {
             let wait_ns = callers.iter().map(|caller| caller.wait_ns).sum();
             let class =
                 ClassSample { callers, counts: Counts { wait_ns, ..Counts::default() }, ..ClassSample::default() };
-            blamed(&class).into_iter().map(|caller| caller.hold_ns).collect::<Vec<_>>()
+            let sample = Sample { threads: 2, ..Sample::default() };
+            let (symbols, known) = (&Symbols::default(), &Known::default());
+            let facts = Facts { sample: &sample, thread_time: Duration::ZERO, cpus: 2, ended: true, symbols, known };
+            blamed(&facts, &class).into_iter().map(|caller| caller.hold_ns).collect::<Vec<_>>()
         };
         assert_eq!(blame(vec![caller(true, 90, 700), caller(false, 10, 300)]), [300]);
         assert_eq!(blame(vec![caller(true, 10, 700), caller(false, 90, 300)]), [700, 300]);

@@ -203,7 +203,7 @@ fn held(facts: &Facts<'_>, class: &ClassSample) -> String {
             numbers::time(class.waiting.longest_ns as f64)
         );
     }
-    let holders = blamed(class);
+    let holders = blamed(facts, class);
     let Some(top) = holders.first().copied() else { return String::new() };
     let place = match top.place.place {
         0 => String::new(),

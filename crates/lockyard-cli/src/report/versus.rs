@@ -196,7 +196,7 @@ impl Ratio {
 
 /// A ratio as it is printed: what that does not show is no difference.
 fn told(ratio: f64) -> f64 {
-    if ratio < 0.1 { ratio } else { (ratio * 1_000.0).round() / 1_000.0 }
+    times(ratio).parse().unwrap_or(ratio)
 }
 
 /// How many of `count` values may be left out at each end, so that the rest encloses the middle of
@@ -316,6 +316,9 @@ mod tests {
         // A program that sleeps for a second: "slower, 0.999 (0.999 to 1.000)", by a millisecond.
         let middle = Middle { value: 0.9987, low: 0.9985, high: 0.9998 };
         let noise = Middle { value: 1.0, low: 0.9989, high: 1.0011 };
+        let said = sentence(&[("hq", Ratio { middle, least: middle, most: middle })], noise, None);
+        assert!(said.starts_with("No difference"), "{said}");
+        let middle = Middle { value: 1.0013, low: 1.0002, high: 1.0015 };
         let said = sentence(&[("hq", Ratio { middle, least: middle, most: middle })], noise, None);
         assert!(said.starts_with("No difference"), "{said}");
         assert!(say(1.12, 0.99, 1.3).starts_with("No difference"));

@@ -48,7 +48,7 @@ fn a_program_is_compared_on_other_locks() {
     let preloaded = ["sh", "-c", "test -z \"$LD_PRELOAD\" && echo rate: 2 || echo rate: 1"];
     let options = ["--rounds", "6", "--metric", "rate: ([0-9]+)", "--lock", "glibc", "--lock", "mutex"];
     let (code, out, err) = compare(&options, &preloaded);
-    let ratio = |name: &str| out.lines().find(|line| line.starts_with(name))?.split_whitespace().rev().nth(2);
+    let ratio = |name: &str| out.lines().find(|line| line.starts_with(name))?.split_whitespace().rev().nth(3);
     assert_eq!(
         (code, ratio("  glibc, chosen "), ratio("  mutex ")),
         (Some(0), Some("1.000"), Some("0.500")),

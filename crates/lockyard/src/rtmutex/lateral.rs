@@ -188,6 +188,18 @@ mod tests {
         (want.mutex.word().load(SeqCst), want.mutex.flags().load(SeqCst))
     }
 
+    /// It has nothing, so that its release wakes nobody.
+    #[test]
+    fn one_that_was_refused_asks_for_the_next() {
+        let want = want(0, 0);
+        let left = Left { served: true, gave_up: false, empty: false, listen: false, handoff: false };
+        want.left(left);
+        assert_eq!(state(&want), (0, 0));
+        want.refused.set(Some(PiError::OwnerDied));
+        want.left(left);
+        assert_eq!(state(&want), (0, LISTENING));
+    }
+
     #[test]
     fn equals_look_at_word_and_flags_and_see_who_comes_first() {
         use Look::{Closed, Kept, Open};

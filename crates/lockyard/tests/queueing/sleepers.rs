@@ -2,6 +2,7 @@
 
 use lockyard::event::Event;
 use lockyard::mutex::RawMutex;
+use lockyard::rwsem::RawRwSem;
 use lockyard::wait::turn::{GRACE_NS, TURN_NS};
 use lockyard_check::lock::Lock;
 use lockyard_check::scripted::{Outcome, Scene, Scripted};
@@ -9,6 +10,7 @@ use lockyard_check::scripted::{Outcome, Scene, Scripted};
 use super::scripts;
 
 type Mutex = RawMutex<Scripted>;
+type RwSem = RawRwSem<Scripted>;
 
 fn release(mutex: &Mutex) {
     // SAFETY: each script releases what one of its actors holds.
@@ -109,26 +111,31 @@ scripts! {
         }
     }
 
-    /// Who was not passed also wakes those whose timers are more than two turns away.
+    /// One that was not passed also wakes those whose timers are more than two turns away: of a
+    /// lock for several.
     fn those_who_sleep_long_are_woken() {
         for (now, woken) in [(TURN_NS - 1, 3), (TURN_NS, 2)] {
-            let mutex = Mutex::default();
+            let sem = RwSem::default();
             Scene::play(|scene, [holder, first, second, third, fourth]| {
-                holder.does(|| mutex.acquire());
+                holder.does(|| sem.write_acquire());
                 let waiters = [first, second, third, fourth];
-                let got = waiters.map(|waiter| waiter.starts(|| mutex.acquire()));
-                first.freeze();
-                holder.does(|| release(&mutex));
+                let got = waiters.map(|waiter| waiter.starts(|| sem.read_acquire()));
+                waiters.into_iter().for_each(|waiter| waiter.freeze());
+                // SAFETY: the holder has it.
+                holder.does(|| unsafe { sem.write_release() });
                 scene.advance(now);
+                let before = scene.events(Event::ParkWake);
                 first.thaw();
                 assert!(got[0].is_done());
-                assert_eq!(scene.events(Event::MutexSleep), woken);
-                for (waiter, got) in waiters.into_iter().zip(&got) {
-                    gets_it(scene, got);
-                    waiter.does(|| release(&mutex));
+                assert_eq!(scene.events(Event::ParkWake) - before, woken, "the next, and those who sleep long");
+                waiters.into_iter().for_each(|waiter| waiter.thaw());
+                for (waiter, got) in waiters.into_iter().zip(got) {
+                    gets_it(scene, &got);
+                    // SAFETY: it has it.
+                    waiter.does(|| unsafe { sem.read_release() });
                 }
             });
-            assert!(mutex.at_rest());
+            assert!(sem.at_rest());
         }
     }
 

@@ -250,10 +250,13 @@ fn read_and_written(wait_ns: u64, short: u64, scans: u64, written: u64) -> Class
 /// waited, with holds of microseconds.
 #[test]
 fn a_slow_reader_is_named_where_a_writer_waits_for_it_and_readers_behind_that() {
-    let class = read_and_written(7_370_000_000, 5_000, 10, 2_750);
-    assert!(blamed(&class).first().is_some_and(|top| top.shared && top.hold_max == 100_000_000));
-    let text = said(class);
-    assert!(text.starts_with("Writers wait until such readers have gone, and other readers behind them."), "{text}");
+    for (wait, written) in [(7_370_000_000, 2_750), (8_000_000_000, 1_000_000)] {
+        let text = said(read_and_written(wait, 5_000, 10, written));
+        assert!(
+            text.starts_with("Writers wait until such readers have gone, and other readers behind them."),
+            "{text}"
+        );
+    }
 }
 
 /// What is usual among readers' sections was said of a writer's, which are all long.

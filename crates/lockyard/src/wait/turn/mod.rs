@@ -87,9 +87,9 @@
 //! 3. The owner is off its CPU: it yields, once in a wait. Looking.
 //! 4. First: if `due` is over, it tries and sets `HANDOFF` in that step. It lowers `due` to a
 //!    [`TURN_NS`] ahead. It competes for [`COMPETE_NS`], or until the owner is off its CPU. If
-//!    `due` was over, or `HANDOFF` is set, or this wait has not set `LISTENING` yet, it tries and
-//!    sets `LISTENING` in that step. If `due` was over it sets a new one. Asleep; leaving if a try
-//!    succeeded.
+//!    `due` was over, or `HANDOFF` is set, or the lock looked open in step 1, or this wait has not
+//!    set `LISTENING` yet, it tries and sets `LISTENING` in that step. If `due` was over it sets a
+//!    new one. Asleep; leaving if a try succeeded.
 //! 5. Refused, and the reservation is a [`RESERVED_NS`] old, or void: it tries once for the wait
 //!    lock. If it has ended the reservation: looking. (It may get the lock before the waiter that
 //!    it wakes.) If not, step 7.
@@ -99,9 +99,9 @@
 //!    before, or late, it wakes that one; if late, it sets `HANDOFF`. It sets a new `due`. Asleep.
 //! 8. Asleep.
 //!
-//! **Asleep.** The timer is the first of `due`, the deadline, and a [`RESERVED_NS`] if the waiter
-//! was refused. Without a timer: a signaller put it there; for the lock it has neither deadline nor
-//! cancellation.
+//! **Asleep.** The timer is the first of `due`, the deadline, a [`RESERVED_NS`] if the waiter was
+//! refused, and a [`TURN_NS`] if it did not get the wait lock in step 1. Without a timer: a
+//! signaller put it there; for the lock it has neither deadline nor cancellation.
 //!
 //! **`due`.** A joining waiter's is a [`TURN_NS`] from now and one more for each waiter before it
 //! (the difference of `place`), at most [`TURNS_NS`]; with a rank, now. A waiter that sleeps after

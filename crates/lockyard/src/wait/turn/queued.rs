@@ -233,6 +233,10 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             }
             look_again = now + RESERVED_NS;
         }
+        if busy {
+            // Its wake-up may have been for this look.
+            look_again = look_again.min(now + TURN_NS);
+        }
         if over && !first {
             hurry(lock, me, now);
         }
