@@ -80,7 +80,7 @@
 //!    first, and `due` is over or the lock is kept for it), tries the lock, and leaves the queue in
 //!    that section: owner. In vain: it clears `reserved`, and goes on as first if it is that now.
 //!    Unless it had that time and not the wait lock, it tries the lock (a reader may get in
-//!    [beside](beside) others). It has the lock: leaving.
+//!    beside others). It has the lock: leaving.
 //! 2. Its deadline is over, or it is cancelled: leaving. First, and it did not get the wait lock in
 //!    that time: it lowers `due` to a [`TURN_NS`] ahead, counts as one that has not set
 //!    `LISTENING`, and is asleep until `due`, for a [`GRACE_NS`] at most.
