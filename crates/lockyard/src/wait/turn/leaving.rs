@@ -26,83 +26,84 @@ pub(super) struct Wait {
     pub(super) passed: bool,
     /// Its last look was one as first waiter.
     pub(super) first: bool,
-    pub(super) ended: Ended,
-}
-
-/// How a queued wait ends.
-pub(super) enum Ended {
-    /// The lock looks open. It is taken in the section in which the waiter leaves the queue, if
-    /// that begins soon: a waiter that has it, and waits for the wait lock, keeps it from the
-    /// others.
-    Open {
-        patience_ns: u32,
-    },
-    /// The waiter has the lock.
-    Taken,
-    GaveUp(GaveUp),
+    /// Whether it has the lock.
+    pub(super) result: Result<(), GaveUp>,
 }
 
 /// How many a leaving waiter wakes at most.
 const WOKEN: usize = OPENED + 1;
 
-/// Whether a waiter that was about to leave the queue has left it.
-pub(super) enum Concluded {
-    Left(Result<(), GaveUp>),
+/// What became of a try for a lock that looked open.
+pub(super) enum Tried {
+    /// The waiter has the lock, and has left the queue.
+    Taken,
     /// The lock was open no longer.
     Shut,
     /// The wait lock was not free in time.
     Busy,
 }
 
-/// Leaves the queue after `wait`.
-pub(super) fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, wait: Wait) -> Concluded {
+/// Takes the lock, which looks open, in the section in which `me` leaves the queue, if that begins
+/// within `ns`: a waiter that has the lock, and waits for the wait lock, keeps it from the others.
+pub(super) fn take_open<P: Platform, L: Contended<P>>(
+    lock: &L,
+    me: &Thread<P>,
+    (passed, first): (bool, bool),
+    ns: u32,
+) -> Tried {
     let mut wakes = WakeList::<WOKEN>::new();
-    let patience_ns = if let Ended::Open { patience_ns } = wait.ended { Some(patience_ns) } else { None };
-    let leave = || leave(lock, me, wait, &mut wakes);
-    let left = match patience_ns {
-        Some(0) => try_locked(lock.wait_lock(), leave),
-        Some(ns) => locked_within(ns, lock.wait_lock(), leave),
-        None => Some(locked(lock.wait_lock(), leave)),
+    let take = || {
+        let taken = lock.try_take(lock.waiters().is_first(me));
+        if taken {
+            leave(lock, me, &Wait { passed, first, result: Ok(()) }, &mut wakes);
+        }
+        taken
     };
-    let result = match left {
-        Some(Some(result)) => result,
-        Some(None) => return Concluded::Shut,
-        None => return Concluded::Busy,
+    let taken = match ns {
+        0 => try_locked(lock.wait_lock(), take),
+        ns => locked_within(ns, lock.wait_lock(), take),
     };
+    match taken {
+        None => return Tried::Busy,
+        Some(false) => return Tried::Shut,
+        Some(true) => {}
+    }
+    left::<P, L>(me, wakes, true);
+    Tried::Taken
+}
+
+/// Leaves the queue after `wait`.
+pub(super) fn conclude<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, mut wait: Wait) -> Result<(), GaveUp> {
+    let mut wakes = WakeList::<WOKEN>::new();
+    locked(lock.wait_lock(), || {
+        // Last look: what came at the last moment is ours, whatever the deadline says.
+        if wait.result.is_err() && lock.try_take(lock.waiters().is_first(me)) {
+            wait.result = Ok(());
+        }
+        leave(lock, me, &wait, &mut wakes);
+    });
+    left::<P, L>(me, wakes, wait.result.is_ok());
+    wait.result
+}
+
+/// `me` has left the queue, and wakes those that it has named.
+fn left<P: Platform, L: Contended<P>>(me: &Thread<P>, mut wakes: WakeList<WOKEN>, taken: bool) {
     me.waiter.leave();
     wakes.wake::<P>();
-    P::count(if result.is_ok() { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
-    Concluded::Left(result)
+    P::count(if taken { L::EVENTS.queued } else { L::EVENTS.gave_up }, 1);
 }
 
 /// Under the wait lock: `me` leaves the queue, and asks for those who stay, or names them to be
-/// woken. `None`: it stays.
-fn leave<P: Platform, L: Contended<P>>(
-    lock: &L,
-    me: &Thread<P>,
-    wait: Wait,
-    wakes: &mut WakeList<WOKEN>,
-) -> Option<Result<(), GaveUp>> {
+/// woken.
+fn leave<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, wait: &Wait, wakes: &mut WakeList<WOKEN>) {
     let waiters = lock.waiters();
     let first = waiters.is_first(me);
-    let result = match wait.ended {
-        Ended::Taken => Ok(()),
-        Ended::Open { .. } => lock.try_take(first).then_some(Ok(()))?,
-        // Last look: what came at the last moment is ours, whatever the deadline says.
-        Ended::GaveUp(why) => {
-            if lock.try_take(first) {
-                Ok(())
-            } else {
-                Err(why)
-            }
-        }
-    };
     // It was moved during its last look: what it asked then it asked for another.
     let moved = wait.first && !first;
     // The one behind may sleep without a timer because we have one.
     let ward = waiters.after(me).filter(|behind| !first && has_no_timer(*behind) && !behind.is_notified());
     let empty = waiters.remove(me);
-    let taken = result.is_ok();
+    let taken = wait.result.is_ok();
     // One that is not first, and has nothing, wakes nobody: it moves nobody either.
     let next = if first || taken { first_that_comes(waiters) } else { waiters.first() };
     // The next has its time from when all before it were expected to use up theirs; that may be
@@ -117,7 +118,7 @@ fn leave<P: Platform, L: Contended<P>>(
         listen: taken && (!wait.passed || moved || ranked || next.is_some_and(sleeps_long)),
         handoff: taken && ranked && !next.is_some_and(has_lapsed),
     });
-    let Some(next) = next else { return Some(result) };
+    let Some(next) = next else { return };
     if moved && !has_lapsed(next) {
         // Nobody has woken it for the time that is stored there.
         next.waiter.reserved.store(0, Relaxed);
@@ -144,7 +145,6 @@ fn leave<P: Platform, L: Contended<P>>(
         asleep.filter(|waiter| has_no_timer(waiter)).take(1).for_each(|waiter| wakes.push(waiter.id()));
     }
     ward.into_iter().for_each(|ward| wakes.push(ward.id()));
-    Some(result)
 }
 
 /// Under the wait lock: the first waiter, after those that have lapsed were moved back.

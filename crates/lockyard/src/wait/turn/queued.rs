@@ -1,6 +1,6 @@
 //! In the queue: joining it, waiting in it.
 
-use super::leaving::{Concluded, Ended, FOUGHT_OVER, NO_TIMER, Wait, conclude, first_that_comes, has_no_timer};
+use super::leaving::{FOUGHT_OVER, NO_TIMER, Tried, Wait, conclude, first_that_comes, has_no_timer, take_open};
 use super::reservation::{came, has_lapsed, is_reserved, lapse};
 use super::spin::compete;
 use super::{
@@ -158,7 +158,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
     let mut listened = false;
     let mut late = 0u32;
     let mut lent = false;
-    let ended = loop {
+    let wait = loop {
         came(me);
         let mut first = lock.waiters().is_first(me);
         // Nobody is to pass us any more, or nobody can.
@@ -166,21 +166,20 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         let open = lock.look(first) == Look::Open;
         let mut busy = false;
         if open {
-            let patience_ns = if at_once { 0 } else { COMPETE_NS };
-            match conclude(lock, me, Wait { passed, first, ended: Ended::Open { patience_ns } }) {
-                Concluded::Left(result) => return result,
-                Concluded::Busy => busy = !at_once,
-                Concluded::Shut => {}
+            match take_open(lock, me, (passed, first), if at_once { 0 } else { COMPETE_NS }) {
+                Tried::Taken => return Ok(()),
+                Tried::Busy => busy = !at_once,
+                Tried::Shut => {}
             }
             // That may have taken long: who is first now?
             came(me);
             first = lock.waiters().is_first(me);
         }
         if !busy && lock.try_take(first) {
-            break Wait { passed, first, ended: Ended::Taken };
+            break Wait { passed, first, result: Ok(()) };
         }
         if let Some(why) = until.over() {
-            break Wait { passed, first, ended: Ended::GaveUp(why) };
+            break Wait { passed, first, result: Err(why) };
         }
         if busy && first {
             // The owner of the wait lock is off its CPU, likely: the lock is the others' meanwhile.
@@ -216,7 +215,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
                 lock.try_or_ask(Request::Handoff)
             };
             if asked || compete(lock, true, patience) {
-                break Wait { passed: passed || late_turn, first, ended: Ended::Taken };
+                break Wait { passed: passed || late_turn, first, result: Ok(()) };
             }
             passed |= listened;
             // Once a turn; and where `HANDOFF` keeps the others out, which another thread may have
@@ -224,7 +223,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             // Once more if it has lain open in vain: that wake-up is used up.
             let asks = over || !listened || open || lock.look(false) != Look::Closed;
             if asks && lock.try_or_ask(Request::Listen) {
-                break Wait { passed: passed || late_turn, first, ended: Ended::Taken };
+                break Wait { passed: passed || late_turn, first, result: Ok(()) };
             }
             listened = true;
         } else if is_reserved(lock) {
@@ -257,7 +256,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
             }
             // One that was served before us at this moment has cleared what we have asked for.
             if first && long && lock.try_or_ask(Request::Listen) {
-                break Wait { passed, first, ended: Ended::Taken };
+                break Wait { passed, first, result: Ok(()) };
             }
             let still_first = first && lock.waiters().is_first(me);
             if long && !still_first && postpone(lock, me, turn_end) {
@@ -267,11 +266,7 @@ fn wait<P: Platform, L: Contended<P>>(lock: &L, me: &Thread<P>, ahead: u32, unti
         me.park(until.wake_time_or(turn_end.min(look_again)));
         P::count(L::EVENTS.slept, 1);
     };
-    match conclude(lock, me, ended) {
-        Concluded::Left(result) => result,
-        // Not for one that has the lock, or gives up.
-        Concluded::Shut | Concluded::Busy => Ok(()),
-    }
+    conclude(lock, me, wait)
 }
 
 /// `me`, which is not first, will not look before `due`, more than two turns ahead. `true`: it has
